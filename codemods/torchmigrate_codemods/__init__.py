@@ -1,0 +1,1 @@
+"""What changed in PyTorch: one package per release, one module per change."""
