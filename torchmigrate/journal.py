@@ -1,0 +1,274 @@
+"""What runs did, kept in the user's state folder so that any of them can be undone or gone on with.
+
+A run is one file of JSON lines that only ever grows: a head, then decisions as they are made, then for each file an
+intent (with all that is needed to go back) that is on disk before the file is touched, and a note when it was replaced.
+A process killed at any moment thus leaves a journal that tells, by digests, which files are old and which are new.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from torchmigrate import write
+from torchmigrate.model import Decision, Verdict
+
+SCHEMA = 1
+VARIABLE = "TORCHMIGRATE_STATE_DIR"
+_LEVEL = 6
+
+
+class JournalError(Exception):
+    """A run that cannot be found or read, or a state folder that cannot be used; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """One file of a run: what it was and what it became. `undo` gives the old content back from the new one."""
+
+    path: str
+    old: str
+    new: str
+    mode: int
+    temporary: str | None
+    prefix: int
+    suffix: int
+    middle: str
+
+    @classmethod
+    def of(cls, to: write.Target, before: bytes, after: bytes) -> Replacement:
+        """The record of replacing `before` by `after`; a file that is written in place keeps its whole old content."""
+        prefix = suffix = 0
+        if to.temporary is not None:
+            prefix = _common(before, after)
+            suffix = _common(before[prefix:][::-1], after[prefix:][::-1])
+        middle = before[prefix : len(before) - suffix]
+        packed = base64.b85encode(zlib.compress(middle, _LEVEL)).decode("ascii")
+        old, new = write.digest(before), write.digest(after)
+        return cls(to.real, old, new, to.mode, to.temporary, prefix, suffix, packed)
+
+    def before(self, after: bytes) -> bytes:
+        """The old content, given the content that the run wrote."""
+        middle = zlib.decompress(base64.b85decode(self.middle))
+        return after[: self.prefix] + middle + after[len(after) - self.suffix :]
+
+
+def _common(a: bytes, b: bytes) -> int:
+    """The length of the longest common beginning."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A decision that a person made about one change of one file.
+
+    `edited` is the text that the reviewer wrote instead of the proposed one, if any.
+    """
+
+    path: str
+    key: str
+    decision: Decision
+    edited: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as its journal tells it. `kind` is "apply", "review" or "undo"; `started` is in seconds since the epoch."""
+
+    id: str
+    kind: str
+    root: str
+    started: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    undoes: str | None = None
+    answers: tuple[Answer, ...] = ()
+    replacements: tuple[Replacement, ...] = ()
+    written: frozenset[int] = frozenset()
+    finished: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the run wrote or may have been about to write, each once."""
+        return tuple(dict.fromkeys(r.path for r in self.replacements))
+
+
+def state_folder() -> Path:
+    """Where runs are kept: `TORCHMIGRATE_STATE_DIR`, else the platform's folder for the state of programs."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    import platformdirs
+
+    return platformdirs.user_state_path("torchmigrate", appauthor=False)
+
+
+class Journal:
+    """The journal of a run in progress. Every method that adds something returns only when it is on disk."""
+
+    def __init__(self, file: IO[bytes], run: str) -> None:
+        self._file = file
+        self.run = run
+        self._count = 0
+
+    @classmethod
+    def start(
+        cls, kind: str, root: str, *, settings: Mapping[str, Any] | None = None, undoes: str | None = None
+    ) -> Journal:
+        """Open the journal of a new run over the folder `root`. Raises JournalError where none can be kept."""
+        folder = state_folder() / "runs"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            run, file = _new_file(folder)
+            journal = cls(file, run)
+            head = {"schema": SCHEMA, "run": run, "kind": kind, "root": os.path.abspath(root), "started": time.time()}
+            journal._append([head | {"settings": dict(settings or {}), "undoes": undoes}])
+            write.sync_folders([file.name])
+        except OSError as error:
+            reason = f"cannot keep a journal in {folder}: {error.strerror or error}"
+            raise JournalError(f"{reason}; set {VARIABLE} to a folder that can be written") from error
+        return journal
+
+    @classmethod
+    def resume(cls, run: Run) -> Journal:
+        """Go on with the journal of a run that was interrupted. Raises JournalError."""
+        path = _path(run.id)
+        try:
+            torn = not path.read_bytes().endswith(b"\n")
+            file = path.open("ab")
+        except OSError as error:
+            raise JournalError(f"cannot go on with run {run.id}: {error.strerror or error}") from error
+        journal = cls(file, run.id)
+        journal._count = len(run.replacements)
+        if torn:
+            file.write(b"\n")
+        return journal
+
+    def answers(self, answers: Iterable[Answer]) -> None:
+        """Keep decisions; a later one about the same change counts."""
+        self._append(
+            {
+                "answer": a.key,
+                "path": a.path,
+                "verdict": a.decision.verdict.value,
+                "choice": a.decision.choice,
+                "edited": a.edited,
+            }
+            for a in answers
+        )
+
+    def intend(self, replacements: Iterable[Replacement]) -> list[int]:
+        """Keep what is about to be written; the numbers returned are for `wrote`."""
+        lines = [
+            {name: getattr(r, name) for name in Replacement.__slots__} | {"intent": self._count + i}
+            for i, r in enumerate(replacements)
+        ]
+        self._append(lines)
+        self._count += len(lines)
+        return list(range(self._count - len(lines), self._count))
+
+    def wrote(self, numbers: Iterable[int]) -> None:
+        """Note that files were replaced."""
+        self._append({"wrote": number} for number in numbers)
+
+    def close(self, *, finished: bool = True) -> None:
+        """End the journal; a run that is not `finished` can be resumed."""
+        if self._file.closed:
+            return
+        if finished:
+            self._append([{"finished": True}])
+        self._file.close()
+
+    def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        text = b"".join(json.dumps(line, ensure_ascii=True).encode("ascii") + b"\n" for line in lines)
+        if text:
+            self._file.write(text)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+def _new_file(folder: Path) -> tuple[str, IO[bytes]]:
+    for length in (2, 2, 2, 3, 4, 8):
+        name = secrets.token_hex(length)
+        with contextlib.suppress(FileExistsError):
+            return name, (folder / f"{name}.jsonl").open("xb")
+    raise FileExistsError(f"no free name in {folder}")
+
+
+def _path(run: str) -> Path:
+    return state_folder() / "runs" / f"{run}.jsonl"
+
+
+def load(run: str) -> Run:
+    """Read a run by its id. Raises JournalError."""
+    if not run.isalnum():
+        raise JournalError(f"{run} is not the id of a run; `torchmigrate runs` lists them")
+    try:
+        return _parse(_path(run))
+    except FileNotFoundError:
+        raise JournalError(f"no run {run}; `torchmigrate runs` lists them") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"cannot read the journal {_path(run)}: {error}") from error
+
+
+def runs() -> Iterator[Run]:
+    """All runs that can be read, newest first."""
+    folder = state_folder() / "runs"
+    found = []
+    for path in folder.glob("*.jsonl") if folder.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            found.append(_parse(path))
+    yield from sorted(found, key=lambda run: run.started, reverse=True)
+
+
+def _parse(path: Path) -> Run:
+    lines = list(_lines(path))
+    if not lines or lines[0].get("schema") != SCHEMA:
+        raise ValueError("not a journal of this version")
+    head, answers, replacements, written = lines[0], list[Answer](), list[Replacement](), set[int]()
+    finished = False
+    for line in lines[1:]:
+        if "answer" in line:
+            decision = Decision(Verdict(line["verdict"]), line["choice"])
+            answers.append(Answer(line["path"], line["answer"], decision, line["edited"]))
+        elif "intent" in line:
+            replacements.append(Replacement(**{name: line[name] for name in Replacement.__slots__}))
+        elif "wrote" in line:
+            written.add(line["wrote"])
+        elif "finished" in line:
+            finished = True
+    return Run(
+        head["run"],
+        head["kind"],
+        head["root"],
+        head["started"],
+        head["settings"],
+        head["undoes"],
+        tuple(answers),
+        tuple(replacements),
+        frozenset(written),
+        finished,
+    )
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a journal; one that a killed process left unfinished was never acted on and is left out."""
+    for raw in path.read_bytes().split(b"\n"):
+        with contextlib.suppress(ValueError):
+            line = json.loads(raw)
+            if isinstance(line, dict):
+                yield line
