@@ -25,6 +25,7 @@ from torchmigrate.model import Decision, Verdict
 SCHEMA = 1
 VARIABLE = "TORCHMIGRATE_STATE_DIR"
 _LEVEL = 6
+_LAST_LINE = b'{"finished": true}\n'
 
 
 class JournalError(Exception):
@@ -134,6 +135,7 @@ class Journal:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             run, file = _new_file(folder)
+            _lock(file)
             journal = cls(file, run)
             head = {"schema": SCHEMA, "run": run, "kind": kind, "root": os.path.abspath(root), "started": time.time()}
             journal._append([head | {"settings": dict(settings or {}), "undoes": undoes}])
@@ -152,6 +154,9 @@ class Journal:
             file = path.open("ab")
         except OSError as error:
             raise JournalError(f"cannot go on with run {run.id}: {error.strerror or error}") from error
+        if not _lock(file):
+            file.close()
+            raise JournalError(f"run {run.id} is still going on in another process")
         journal = cls(file, run.id)
         journal._count = len(run.replacements)
         if torn:
@@ -199,6 +204,34 @@ class Journal:
             self._file.write(text)
             self._file.flush()
             os.fsync(self._file.fileno())
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Mark the journal as belonging to a living process; False when it belongs to another one."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def sweep() -> None:
+    """Remove the temporary files that killed runs left beside the files they were about to replace."""
+    folder = state_folder() / "runs"
+    for path in folder.glob("*.jsonl") if folder.is_dir() else ():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), path.open("rb+") as file:
+            file.seek(-min(len(_LAST_LINE), os.fstat(file.fileno()).st_size), os.SEEK_END)
+            if file.read() != _LAST_LINE and _lock(file):
+                run = _parse(path)
+                for number, replacement in enumerate(run.replacements):
+                    if number not in run.written and replacement.temporary:
+                        write.discard(replacement.temporary)
 
 
 def _new_file(folder: Path) -> tuple[str, IO[bytes]]:
