@@ -1,0 +1,329 @@
+"""One file: bytes, codemods, project and policy in; findings and new bytes out. Pure: no file is read or written here.
+
+Codemods plan on one shared view of the file. Each plan becomes one finding a place. The policy decides, the accepted
+plans are carried out together, and the result is parsed and compiled before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from torchmigrate import compose
+from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
+from torchmigrate.edits import Edit
+from torchmigrate.imports import Import, insertions
+from torchmigrate.model import (
+    Choice,
+    FileError,
+    FileResult,
+    Finding,
+    Outcome,
+    Policy,
+    Project,
+    Safety,
+    Verdict,
+)
+from torchmigrate.module import Module
+from torchmigrate.parse import compiles, parse_python
+from torchmigrate.source import Source, SourceError, Splice, read_python, splice
+from torchmigrate.suppress import Suppressions
+from torchmigrate.versions import older
+
+
+def digest(data: bytes) -> str:
+    """The content hash that identifies a file's state everywhere (blake2b, 16 bytes, hex)."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Offer:
+    codemod: Codemod
+    plan: Plan
+    findings: tuple[Finding, ...]
+
+    @property
+    def options(self) -> tuple[Alternative, ...]:
+        """The answers to this offer, in the order of the findings' choices."""
+        if isinstance(self.plan, Report):
+            return self.plan.choices
+        proposed = Alternative(self.plan.label, self.plan.evidence, self.plan.places, self.plan.imports)
+        return (proposed, *self.plan.alternatives)
+
+
+def process(
+    path: str,
+    data: bytes,
+    codemods: Sequence[Codemod],
+    project: Project,
+    policy: Policy,
+    kind: str = "python",
+) -> FileResult:
+    """Look at one file and carry out what the policy accepts.
+
+    `kind` is the file's format: "python", "notebook", or a format of `texts`. Never raises for bad input: what cannot
+    be read is an error in the result.
+    """
+    try:
+        source, module = _open(path, data, project, kind)
+    except SourceError as error:
+        return FileResult(path, errors=(_error(path, error),), digest=digest(data))
+    suppressions = Suppressions.read(module.text)
+    offers, errors = _plan(path, module, codemods, kind, suppressions)
+    findings = tuple(f for offer in offers for f in offer.findings)
+    result = FileResult(path, findings, tuple(errors), digest=digest(data))
+    return _carry_out(result, data, source, module, offers, policy, kind)
+
+
+def gather(
+    path: str, data: bytes, codemods: Sequence[Codemod], project: Project, kind: str = "python"
+) -> tuple[tuple[str, object], ...]:
+    """The facts of one file, as (name, value) pairs; empty for files that cannot be read (`process` reports those)."""
+    try:
+        _, module = _open(path, data, project, kind)
+        return tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
+    except SourceError:
+        return ()
+
+
+def _open(path: str, data: bytes, project: Project, kind: str) -> tuple[Source, Module]:
+    if kind == "python":
+        source = read_python(data)
+        return source, Module(path, source.text, parse_python(source.text), project)
+    from torchmigrate import documents
+
+    return documents.open_document(path, data, project, kind)
+
+
+def _error(path: str, error: SourceError) -> FileError:
+    return FileError(path, error.line, error.column, error.code, error.message)
+
+
+# -- planning --------------------------------------------------------------------------------------------------
+
+
+def _plan(
+    path: str, module: Module, codemods: Sequence[Codemod], kind: str, suppressions: Suppressions
+) -> tuple[list[_Offer], list[FileError]]:
+    offers: list[_Offer] = []
+    errors: list[FileError] = []
+    keys: dict[str, int] = {}
+    for codemod in codemods:
+        try:
+            check = codemod.check if kind in ("python", "notebook") else codemod.check_text
+            plans = list(check(module))
+        except RecursionError:
+            errors.append(FileError(path, 1, 1, "TM005", f"{codemod.code}: nested too deeply; not looked at"))
+            continue
+        except Exception as error:
+            message = f"{codemod.code} {codemod.name} failed here ({type(error).__name__}: {error}); please report it"
+            errors.append(FileError(path, 1, 1, "TM011", message))
+            continue
+        for plan in plans:
+            offer = _offer(path, module, codemod, plan, keys, suppressions)
+            if isinstance(offer, FileError):
+                errors.append(offer)
+            else:
+                offers.append(offer)
+    codes = {codemod.code for codemod in codemods}
+    for comment, code in suppressions.unused(codes):
+        errors.append(FileError(path, comment.line, comment.column, "TM002", f"unused suppression of {code}"))
+    return offers, errors
+
+
+def _offer(
+    path: str, module: Module, codemod: Codemod, plan: Plan, keys: dict[str, int], suppressions: Suppressions
+) -> _Offer | FileError:
+    places = plan.places if isinstance(plan, Change) else (Place(plan.anchor, ()),)
+    try:
+        afters = [_after(module, place) for place in places]
+    except (SourceError, compose.Conflict, compose.NotPossible) as error:
+        message = f"{plan.message} (not rewritten: {error})"
+        return _offer(path, module, codemod, Report(places[0].anchor, message), keys, suppressions)
+    safety, message = _safety(plan, module.project)
+    outcome = Outcome.REWRITE if isinstance(plan, Change) else Outcome.REPORT
+    findings: list[Finding] = []
+    for place, (before, after) in zip(places, afters, strict=True):
+        span, cell = module.span(*_extent(module, place.anchor))
+        key = _key(codemod.code, module, place.anchor, keys)
+        findings.append(
+            Finding(
+                path=path,
+                span=span,
+                cell=cell,
+                code=codemod.code,
+                name=codemod.name,
+                outcome=outcome,
+                safety=safety,
+                message=place.message or message,
+                before=before,
+                after=after if outcome is Outcome.REWRITE else None,
+                key=key,
+                group=None if len(places) == 1 else findings[0].group if findings else f"{key}+{len(places)}",
+                choices=_choices(plan),
+            )
+        )
+    reasons = [suppressions.reason(codemod.code, f.span.line, f.span.end_line) for f in findings]
+    reason = next((r for r in reasons if r is not None), None)
+    if reason is not None:
+        findings = [replace(f, suppressed=reason) for f in findings]
+    return _Offer(codemod, plan, tuple(findings))
+
+
+def _choices(plan: Plan) -> tuple[Choice, ...]:
+    if isinstance(plan, Report):
+        return tuple(Choice(a.label, a.evidence) for a in plan.choices)
+    if not plan.alternatives:
+        return ()
+    return (Choice(plan.label, plan.evidence), *(Choice(a.label, a.evidence) for a in plan.alternatives))
+
+
+def _safety(plan: Plan, project: Project) -> tuple[Safety, str]:
+    if isinstance(plan, Report):
+        return Safety.MANUAL, plan.message
+    if plan.needs_torch and older(project.torch_min, plan.needs_torch):
+        note = f"needs torch {plan.needs_torch}, but the project still allows {project.torch_min}"
+        return Safety.UNSAFE, f"{plan.message} ({note}: {project.torch_min_source})"
+    return plan.safety, plan.message
+
+
+def _extent(module: Module, anchor: ast.AST | Extent) -> tuple[int, int]:
+    return (anchor.start, anchor.end) if isinstance(anchor, Extent) else module.extent(anchor)
+
+
+def _after(module: Module, place: Place) -> tuple[str, str]:
+    """The source before and after of the smallest stretch that holds a place's anchor and its edits."""
+    extents = [_extent(module, place.anchor), *compose.regions(module, place.edits)]
+    low, high = min(start for start, _ in extents), max(end for _, end in extents)
+    before = module.text[low:high]
+    found = compose.splices(module, place.edits)
+    return before, splice(before, [Splice(s.start - low, s.end - low, s.text) for s in found])
+
+
+def _key(code: str, module: Module, anchor: ast.AST | Extent, seen: dict[str, int]) -> str:
+    if isinstance(anchor, Extent):
+        normal, scope = anchor.normal, anchor.scope
+    else:
+        scope = module.scope_name(anchor)
+        try:
+            normal = module.normal(anchor)
+        except RecursionError:
+            normal = " ".join(module.source(anchor).split())
+    short = hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    stem = f"{code}:{scope}:{short}"
+    seen[stem] = seen.get(stem, 0) + 1
+    return f"{stem}:{seen[stem]}"
+
+
+# -- carrying out ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Taken:
+    """An accepted offer: its keys, edits and imports."""
+
+    keys: frozenset[str]
+    edits: tuple[Edit, ...]
+    imports: tuple[Import, ...]
+    code: str
+
+
+def _carry_out(
+    result: FileResult,
+    data: bytes,
+    source: Source,
+    module: Module,
+    offers: Sequence[_Offer],
+    policy: Policy,
+    kind: str,
+) -> FileResult:
+    taken: list[_Taken] = []
+    for offer in offers:
+        decision = policy.decide(offer.findings[0])
+        keys = frozenset(f.key for f in offer.findings)
+        if decision.verdict is Verdict.SUPPRESS:
+            comment = _ignore_comment(module, offer)
+            if comment is not None:
+                taken.append(_Taken(keys, (comment,), (), offer.codemod.code))
+        elif decision.verdict is Verdict.ACCEPT and decision.choice < len(offer.options):
+            chosen = offer.options[decision.choice]
+            edits = tuple(edit for place in chosen.places for edit in place.edits)
+            taken.append(_Taken(keys, edits, chosen.imports, offer.codemod.code))
+    if not taken:
+        return result
+    text, kept, errors = _apply(result.path, module, taken, kind)
+    try:
+        after = source.encode(text)
+    except SourceError as error:
+        return replace(result, errors=(*result.errors, _error(result.path, error)))
+    result = replace(result, errors=(*result.errors, *errors))
+    if after == data:
+        return result
+    accepted = frozenset(key for one in kept for key in one.keys)
+    return replace(result, before=data, after=after, accepted=accepted)
+
+
+def _apply(path: str, module: Module, taken: Sequence[_Taken], kind: str) -> tuple[str, list[_Taken], list[FileError]]:
+    """The file's text with as many of the accepted offers as fit together and give a readable file."""
+    try:
+        text = _text(module, taken)
+        if _readable(module, text, kind):
+            return text, list(taken), []
+    except (compose.Conflict, compose.NotPossible, SourceError):
+        pass
+    kept: list[_Taken] = []
+    errors: list[FileError] = []
+    text = module.rebuild([])
+    for one in taken:
+        try:
+            attempt = _text(module, [*kept, one])
+        except (compose.Conflict, compose.NotPossible):
+            continue
+        except SourceError as error:
+            errors.append(_error(path, error))
+            continue
+        if not _readable(module, attempt, kind):
+            message = f"the change of {one.code} would make the file unreadable; left out, please report it"
+            errors.append(FileError(path, 1, 1, "TM012", message))
+            continue
+        kept.append(one)
+        text = attempt
+    return text, kept, errors
+
+
+def _text(module: Module, taken: Iterable[_Taken]) -> str:
+    edits = [edit for one in taken for edit in one.edits]
+    imports = [one for offer in taken for one in offer.imports]
+    found = compose.splices(module, edits)
+    if imports:
+        found += insertions(module, imports)
+    return module.rebuild(found)
+
+
+def _readable(module: Module, text: str, kind: str) -> bool:
+    if kind != "python":
+        from torchmigrate import documents
+
+        return documents.readable(module, text, kind)
+    try:
+        parse_python(text)
+    except SourceError:
+        return False
+    return compiles(text) or not compiles(module.text)
+
+
+def _ignore_comment(module: Module, offer: _Offer) -> Edit | None:
+    """A suppression comment on its own line above the code that a finding points at."""
+    from torchmigrate.edits import ReplaceText
+
+    place = offer.plan.places[0] if isinstance(offer.plan, Change) else Place(offer.plan.anchor, ())
+    anchor = place.anchor
+    start, _ = _extent(module, module.statement(anchor) if isinstance(anchor, (ast.expr, ast.stmt)) else anchor)
+    at = module.lines.line_start(start)
+    indent = module.text[at:start]
+    if indent.strip():
+        indent = indent[: len(indent) - len(indent.lstrip())]
+    comment = f"{indent}# torchmigrate: ignore[{offer.codemod.code}]{module.lines.newline_near(start)}"
+    return ReplaceText(at, at, comment)

@@ -1,0 +1,154 @@
+"""One Python file as codemods see it: its text, its syntax tree, positions, names, and spellings for new code."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchmigrate.imports import Import, Spelling, spell
+from torchmigrate.model import Project, Span
+from torchmigrate.names import Names, Reference
+from torchmigrate.source import Lines, Splice, splice
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A call of one of the functions asked for; `certain` is false where the name may be something else as well."""
+
+    node: ast.Call
+    certain: bool
+
+
+class Module:
+    """The view of one Python module that every codemod of a run shares.
+
+    `text` is the module as Python reads it, `tree` its `ast` tree. Offsets count characters of `text`.
+    """
+
+    def __init__(self, path: str, text: str, tree: ast.Module, project: Project | None = None) -> None:
+        self.path = path
+        self.text = text
+        self.tree = tree
+        self.project = project or Project()
+        self.lines = Lines(text)
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """Scopes and name resolution."""
+        return Names(self.tree)
+
+    @property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """The parent of each node."""
+        return self.names.parents
+
+    # -- positions ---------------------------------------------------------------------------------------------
+
+    def extent(self, node: ast.AST) -> tuple[int, int]:
+        """Start and end offset of a node in `text`; decorators count as part of what they decorate."""
+        located = _located(node)
+        line, column = located.lineno, located.col_offset
+        if decorators := getattr(node, "decorator_list", None):
+            line, column = decorators[0].lineno, decorators[0].col_offset - 1
+        if located.end_lineno is None or located.end_col_offset is None:
+            raise ValueError(f"node without an end: {ast.dump(node)[:80]}")
+        return self.lines.offset(line, max(column, 0)), self.lines.offset(located.end_lineno, located.end_col_offset)
+
+    def span(self, start: int, end: int) -> tuple[Span, int | None]:
+        """Where text[start:end] lies in the file on disk, and in which notebook cell (None in plain files)."""
+        return Span(*self.lines.position(start), *self.lines.position(end)), None
+
+    def source(self, node: ast.AST) -> str:
+        """The text of a node."""
+        start, end = self.extent(node)
+        return self.text[start:end]
+
+    def line(self, node: ast.AST) -> int:
+        """The 1-based line on which a node begins, for messages."""
+        return self.span(*self.extent(node))[0].line
+
+    def rebuild(self, splices: Iterable[Splice]) -> str:
+        """The file's new text for splices into `text`."""
+        return splice(self.text, splices)
+
+    # -- surroundings ------------------------------------------------------------------------------------------
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node, innermost first."""
+        at = self.parents.get(node)
+        while at is not None:
+            yield at
+            at = self.parents.get(at)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds a node."""
+        if isinstance(node, ast.stmt):
+            return node
+        for at in self.ancestors(node):
+            if isinstance(at, ast.stmt):
+                return at
+        raise ValueError(f"not inside a statement: {ast.dump(node)[:80]}")
+
+    def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
+        """The innermost function whose body runs the node; None at module and class level."""
+        scope = self.names.scope_of(node)
+        at: object = scope
+        while at is not None:
+            if isinstance(scope.node, _FUNCTIONS):
+                return scope.node
+            if scope.parent is None or isinstance(scope.node, ast.ClassDef):
+                return None
+            scope = scope.parent
+        return None
+
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The innermost class around a node."""
+        return next((at for at in self.ancestors(node) if isinstance(at, ast.ClassDef)), None)
+
+    def scope_name(self, node: ast.AST) -> str:
+        """The dotted names of the functions and classes around a node, "" at module level."""
+        return ".".join(reversed([at.name for at in self.ancestors(node) if isinstance(at, _SCOPES)]))
+
+    def normal(self, node: ast.AST) -> str:
+        """A node's source without layout, for keys."""
+        return ast.unparse(node)
+
+    # -- names -------------------------------------------------------------------------------------------------
+
+    def resolve(self, node: ast.expr) -> Reference:
+        """The qualified names that an expression may refer to."""
+        return self.names.resolve(node)
+
+    def refers_to(self, node: ast.expr, *targets: str) -> bool:
+        """True when an expression surely refers to one of the qualified names."""
+        return self.names.resolve(node).surely(frozenset(targets))
+
+    def references(self, *targets: str) -> Iterator[tuple[ast.Name | ast.Attribute, bool]]:
+        """Every read of one of the qualified names, and whether it surely is one."""
+        return self.names.references(targets)
+
+    def calls(self, *targets: str) -> Iterator[CallSite]:
+        """Every call of one of the qualified names, in source order."""
+        for node, certain in self.names.references(targets):
+            parent = self.parents.get(node)
+            if isinstance(parent, ast.Call) and parent.func is node:
+                yield CallSite(parent, certain)
+
+    def spell(self, qualified: str, at: ast.AST, prefer: Import | None = None) -> Spelling | None:
+        """How to write a qualified name at a place: names in scope if possible, else with a new import.
+
+        `prefer` is the import to add when nothing in scope leads to the name (default: `import <top package>`). None
+        when the name that an import would bind is taken by something else there.
+        """
+        return spell(self, qualified, at, prefer)
+
+
+def _located(node: ast.AST) -> ast.expr | ast.stmt:
+    if not hasattr(node, "lineno"):
+        raise ValueError(f"node without a position: {type(node).__name__}")
+    return node  # type: ignore[return-value]

@@ -1,0 +1,427 @@
+"""What a name refers to: scopes, bindings and qualified names, on the stdlib syntax tree.
+
+A qualified name counts only when it comes from an import statement (or from a plain alias of something imported, such
+as `dist = torch.distributed`): a local function, a parameter or another library's function of the same name never
+resolves to torch's.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_DEPTH = 8
+
+
+class Kind(enum.Enum):
+    """How a name gets bound."""
+
+    IMPORT = "import"
+    ASSIGN = "assign"
+    PARAMETER = "parameter"
+    FUNCTION = "function"
+    CLASS = "class"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Binding:
+    """One place that binds a name.
+
+    `node` is the binding statement or parameter; `qualified` the imported name for imports; `value` the assigned
+    expression for plain assignments. `conditional` is true below an if, loop, try, with or match of its scope;
+    `typing_only` below `if TYPE_CHECKING:`.
+    """
+
+    kind: Kind
+    node: ast.AST
+    scope: Scope
+    qualified: str | None = None
+    value: ast.expr | None = None
+    conditional: bool = False
+    typing_only: bool = False
+    fallback: bool = False
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Line and column of the binding, for order within one scope."""
+        return (getattr(self.node, "lineno", 0), getattr(self.node, "col_offset", 0))
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """A region of code with its own names."""
+
+    node: ast.AST
+    parent: Scope | None
+    name: str
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    outer: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def is_class(self) -> bool:
+        """Class bodies are invisible from the functions inside them."""
+        return isinstance(self.node, ast.ClassDef)
+
+    @property
+    def is_comprehension(self) -> bool:
+        """Comprehensions, where a walrus binds in the scope around."""
+        return isinstance(self.node, _COMPREHENSIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an expression may refer to: qualified names, and whether something else is possible as well."""
+
+    names: frozenset[str] = frozenset()
+    certain: bool = True
+
+    def surely(self, targets: frozenset[str]) -> bool:
+        """True when the expression refers to one of the targets and to nothing else."""
+        return bool(self.names) and self.certain and self.names <= targets
+
+    def perhaps(self, targets: frozenset[str]) -> bool:
+        """True when one of the targets is among the possibilities."""
+        return bool(self.names & targets)
+
+
+_NOTHING = Reference()
+
+
+class Names:
+    """Scopes and name resolution of one module."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.calls: list[ast.Call] = []
+        self.attributes: list[ast.Attribute] = []
+        self.loads: list[ast.Name] = []
+        self.stars: list[tuple[ast.ImportFrom, str]] = []
+        self.module = Scope(tree, None, "")
+        self._scope_at: dict[ast.AST, Scope] = {tree: self.module}
+        self._cache: dict[tuple[Scope, str, tuple[int, int]], Reference] = {}
+        _Builder(self).build(tree)
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """The scope in which the names of `node` are looked up."""
+        child: ast.AST = node
+        at = self.parents.get(node)
+        outside = False
+        while at is not None:
+            if isinstance(at, ast.comprehension):
+                owner = self.parents[at]
+                outside = child is at.iter and owner.generators[0] is at  # type: ignore[attr-defined]
+            elif at in self._scope_at:
+                if not outside and self._inside(at, child):
+                    return self._scope_at[at]
+                outside = False
+            child, at = at, self.parents.get(at)
+        return self.module
+
+    def _inside(self, owner: ast.AST, child: ast.AST) -> bool:
+        if isinstance(owner, _FUNCTIONS):
+            return isinstance(child, (ast.stmt, ast.excepthandler))
+        if isinstance(owner, ast.ClassDef):
+            return isinstance(child, ast.stmt)
+        if isinstance(owner, ast.Lambda):
+            return child is owner.body
+        return True
+
+    def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
+        """The scope that binds `name` as seen from `scope`, by Python's own rules, with its bindings there."""
+        at: Scope | None = scope
+        first = True
+        while at is not None:
+            if name in at.outer:
+                if at.outer[name]:
+                    found = self.module.bindings.get(name)
+                    return (self.module, found) if found else None
+            elif name in at.bindings and (first or not at.is_class):
+                return at, at.bindings[name]
+            first = first and at.is_comprehension
+            at = at.parent
+        return None
+
+    def reaching(self, node: ast.Name) -> list[Binding] | None:
+        """The bindings of a name that can hold where it is read; None when the file does not bind it."""
+        scope = self.scope_of(node)
+        found = self.lookup(node.id, scope)
+        if found is None:
+            return None
+        owner, bindings = found
+        return self._alive(
+            bindings, (node.lineno, node.col_offset), self._function(owner) is self._function(scope), node
+        )
+
+    def _function(self, scope: Scope) -> Scope:
+        while scope.parent is not None and (scope.is_comprehension or isinstance(scope.node, ast.Lambda)):
+            scope = scope.parent
+        return scope
+
+    def _alive(self, bindings: list[Binding], at: tuple[int, int], same: bool, node: ast.AST) -> list[Binding]:
+        if len(bindings) == 1:
+            return bindings
+        ordered = sorted(bindings, key=lambda b: b.position)
+        if same and not self._in_loop(node):
+            before = [b for b in ordered if b.position < at]
+            ordered = before or ordered
+        last = max((i for i, b in enumerate(ordered) if not b.conditional), default=0)
+        return ordered[last:]
+
+    def _in_loop(self, node: ast.AST) -> bool:
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, (*_FUNCTIONS, ast.ClassDef)):
+            if isinstance(at, _LOOPS):
+                return True
+            at = self.parents.get(at)
+        return False
+
+    def resolve(self, node: ast.expr, depth: int = 0) -> Reference:
+        """The qualified names that a dotted expression may refer to; empty for anything that is not imported."""
+        suffix: list[str] = []
+        while isinstance(node, ast.Attribute):
+            suffix.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or depth > _DEPTH:
+            return _NOTHING
+        root = self._resolve_name(node, depth)
+        if not suffix or not root.names:
+            return root
+        tail = "." + ".".join(reversed(suffix))
+        return Reference(frozenset(name + tail for name in root.names), root.certain)
+
+    def _resolve_name(self, node: ast.Name, depth: int) -> Reference:
+        key = (self.scope_of(node), node.id, (node.lineno, node.col_offset))
+        if key not in self._cache:
+            self._cache[key] = _NOTHING
+            self._cache[key] = self._name_reference(node, depth)
+        return self._cache[key]
+
+    def _name_reference(self, node: ast.Name, depth: int) -> Reference:
+        bindings = self.reaching(node)
+        if bindings is None:
+            return self._from_stars(node.id)
+        names: set[str] = set()
+        certain = True
+        for binding in bindings:
+            if binding.kind is Kind.IMPORT and binding.qualified:
+                names.add(binding.qualified)
+            elif binding.kind is Kind.ASSIGN and isinstance(binding.value, (ast.Name, ast.Attribute)):
+                through = self.resolve(binding.value, depth + 1)
+                names |= through.names
+                certain = certain and through.certain and bool(through.names)
+            elif not (binding.fallback and _is_none(binding.value)):
+                certain = False
+        return Reference(frozenset(names), certain)
+
+    def _from_stars(self, name: str) -> Reference:
+        if not self.stars:
+            return _NOTHING
+        if name == "torch":
+            return Reference(frozenset({"torch"}))
+        torch_stars = {module for _, module in self.stars if module == "torch" or module.startswith("torch.")}
+        return Reference(frozenset(f"{module}.{name}" for module in torch_stars), len(self.stars) == 1)
+
+    def references(self, targets: Iterable[str]) -> Iterator[tuple[ast.Name | ast.Attribute, bool]]:
+        """Every read of one of the qualified names, in source order, with whether it surely is one of them."""
+        wanted = frozenset(targets)
+        tails = {name.rpartition(".")[2] for name in wanted}
+        found: list[tuple[ast.Name | ast.Attribute, bool]] = []
+        for attribute in self.attributes:
+            if attribute.attr in tails and isinstance(attribute.ctx, ast.Load):
+                reference = self.resolve(attribute)
+                if reference.perhaps(wanted):
+                    found.append((attribute, reference.surely(wanted)))
+        for name in self.loads:
+            if name.id in tails or self._maybe_alias(name):
+                reference = self._resolve_name(name, 0)
+                if reference.perhaps(wanted):
+                    found.append((name, reference.surely(wanted)))
+        found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
+        yield from found
+
+    def _maybe_alias(self, name: ast.Name) -> bool:
+        found = self.lookup(name.id, self.scope_of(name))
+        return found is not None and any(b.kind in (Kind.IMPORT, Kind.ASSIGN) for b in found[1])
+
+
+def _is_none(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value in (None, False)
+
+
+@dataclass(slots=True)
+class _Frame:
+    scope: Scope
+    conditional: bool = False
+    typing_only: bool = False
+    fallback: bool = False
+
+
+class _Builder:
+    """One walk over the tree that records parents, scopes and bindings."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def build(self, tree: ast.Module) -> None:
+        stack: list[tuple[ast.AST, ast.AST | None, _Frame]] = [(tree, None, _Frame(self.names.module))]
+        parents = self.names.parents
+        while stack:
+            node, parent, frame = stack.pop()
+            if parent is not None:
+                parents[node] = parent
+            children = self._enter(node, frame)
+            if children is None:
+                children = [(child, frame) for child in ast.iter_child_nodes(node)]
+            stack.extend((child, node, inner) for child, inner in reversed(children))
+
+    def _enter(self, node: ast.AST, frame: _Frame) -> list[tuple[ast.AST, _Frame]] | None:
+        names = self.names
+        match node:
+            case ast.Name():
+                if isinstance(node.ctx, ast.Load):
+                    names.loads.append(node)
+                else:
+                    self._bind(node.id, Kind.OTHER, node, frame)
+            case ast.Attribute():
+                names.attributes.append(node)
+            case ast.Call():
+                names.calls.append(node)
+            case ast.Import() | ast.ImportFrom():
+                self._import(node, frame)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return self._function(node, frame)
+            case ast.Lambda():
+                scope = self._scope(node, "<lambda>", frame)
+                inside = _Frame(scope)
+                self._parameters(node.args, inside)
+                return [(node.args, frame), (node.body, inside)]
+            case ast.ClassDef():
+                self._bind(node.name, Kind.CLASS, node, frame)
+                inside = _Frame(self._scope(node, node.name, frame))
+                outside = [*node.decorator_list, *node.bases, *node.keywords, *getattr(node, "type_params", [])]
+                return [*((n, frame) for n in outside), *((n, inside) for n in node.body)]
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                inside = _Frame(self._scope(node, "<comprehension>", frame))
+                values = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+                return [
+                    *((g, inside) for g in node.generators),
+                    *((v, inside) for v in values),
+                ]
+            case ast.comprehension():
+                owner = frame.scope.node
+                first = isinstance(owner, _COMPREHENSIONS) and owner.generators[0] is node
+                outer = _Frame(frame.scope.parent) if first and frame.scope.parent else frame
+                return [(node.target, frame), (node.iter, outer), *((test, frame) for test in node.ifs)]
+            case ast.Global() | ast.Nonlocal():
+                for name in node.names:
+                    frame.scope.outer[name] = isinstance(node, ast.Global)
+            case ast.Assign(targets=[ast.Name() as target], value=value):
+                self._bind(target.id, Kind.ASSIGN, node, frame, value=value)
+                self.names.parents[target] = node
+                return [(value, frame)]
+            case ast.AnnAssign(target=ast.Name() as target, value=value):
+                if value is not None:
+                    self._bind(target.id, Kind.ASSIGN, node, frame, value=value)
+                self.names.parents[target] = node
+                return [(node.annotation, frame), *([(value, frame)] if value else [])]
+            case ast.NamedExpr(target=target, value=value):
+                scope = frame.scope
+                while scope.is_comprehension and scope.parent is not None:
+                    scope = scope.parent
+                self._bind(target.id, Kind.ASSIGN, node, _Frame(scope, True), value=value)
+                self.names.parents[target] = node
+                return [(value, frame)]
+            case ast.ExceptHandler():
+                if node.name:
+                    self._bind(node.name, Kind.OTHER, node, frame)
+            case ast.MatchAs() | ast.MatchStar():
+                if node.name:
+                    self._bind(node.name, Kind.OTHER, node, frame)
+            case ast.MatchMapping():
+                if node.rest:
+                    self._bind(node.rest, Kind.OTHER, node, frame)
+            case ast.Try() | ast.TryStar():
+                inside = _Frame(frame.scope, True, frame.typing_only, False)
+                handler = _Frame(frame.scope, True, frame.typing_only, True)
+                rest = [*node.orelse, *node.finalbody]
+                return [
+                    *((n, inside) for n in node.body),
+                    *((n, handler) for n in node.handlers),
+                    *((n, inside) for n in rest),
+                ]
+            case ast.If():
+                typing_only = frame.typing_only or _type_checking(node.test)
+                inside = _Frame(frame.scope, True, typing_only, frame.fallback)
+                other = _Frame(frame.scope, True, frame.typing_only, True)
+                return [
+                    (node.test, frame),
+                    *((n, inside) for n in node.body),
+                    *((n, other) for n in node.orelse),
+                ]
+            case ast.For() | ast.AsyncFor() | ast.While() | ast.Match():
+                inside = _Frame(frame.scope, True, frame.typing_only, frame.fallback)
+                return [(n, inside) for n in ast.iter_child_nodes(node)]
+            case _ if type(node).__name__ == "TypeAlias":
+                self._bind(node.name.id, Kind.OTHER, node, frame)  # type: ignore[attr-defined]
+        return None
+
+    def _bind(
+        self,
+        name: str,
+        kind: Kind,
+        node: ast.AST,
+        frame: _Frame,
+        qualified: str | None = None,
+        value: ast.expr | None = None,
+    ) -> None:
+        scope = frame.scope
+        conditional = frame.conditional
+        if scope.outer.get(name):
+            scope, conditional = self.names.module, True
+        binding = Binding(
+            kind, node, scope, qualified, value, conditional, frame.typing_only, frame.fallback or conditional
+        )
+        scope.bindings.setdefault(name, []).append(binding)
+
+    def _scope(self, node: ast.AST, name: str, frame: _Frame) -> Scope:
+        scope = Scope(node, frame.scope, name)
+        self.names._scope_at[node] = scope
+        return scope
+
+    def _import(self, node: ast.Import | ast.ImportFrom, frame: _Frame) -> None:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                self._bind(bound, Kind.IMPORT, node, frame, alias.name if alias.asname else bound)
+            return
+        base = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                self.names.stars.append((node, base))
+            else:
+                joint = "" if base.endswith(".") or not base else "."
+                self._bind(alias.asname or alias.name, Kind.IMPORT, node, frame, f"{base}{joint}{alias.name}")
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _Frame) -> list[tuple[ast.AST, _Frame]]:
+        self._bind(node.name, Kind.FUNCTION, node, frame)
+        inside = _Frame(self._scope(node, node.name, frame))
+        self._parameters(node.args, inside)
+        outside = [*node.decorator_list, node.args, *([node.returns] if node.returns else [])]
+        outside += getattr(node, "type_params", [])
+        return [*((n, frame) for n in outside), *((n, inside) for n in node.body)]
+
+    def _parameters(self, args: ast.arguments, frame: _Frame) -> None:
+        for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+            if arg is not None:
+                self._bind(arg.arg, Kind.PARAMETER, arg, frame)
+
+
+def _type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"

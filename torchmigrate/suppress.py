@@ -1,0 +1,88 @@
+"""Suppression comments: `# torchmigrate: ignore[TM101] reason` and `# torchmigrate: ignore-file[TM101] reason`.
+
+A comment silences findings of its own line, of code that ends or begins there, and, when it has the line for itself, of
+what begins on the next line of code. Codes may be prefixes (`TM1`); a comment without codes silences nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+MARK = "torchmigrate:"
+_COMMENT = re.compile(
+    r"(?:#|//)\s*torchmigrate:\s*ignore(?P<file>-file)?\s*\[(?P<codes>[^\]\n]*)\]\s*(?P<reason>[^\n\r]*)"
+)
+
+
+@dataclass(eq=False, slots=True)
+class Suppression:
+    """One ignore comment."""
+
+    line: int
+    column: int
+    codes: tuple[str, ...]
+    reason: str
+    whole_file: bool
+    alone: bool
+    covers: int = 0
+    used: set[str] = field(default_factory=set)
+
+    def names(self, code: str) -> bool:
+        """Whether the comment names the code or a prefix of it."""
+        return any(code.startswith(one) for one in self.codes if one)
+
+
+class Suppressions:
+    """The ignore comments of one file."""
+
+    def __init__(self, found: list[Suppression]) -> None:
+        self.found = found
+
+    @classmethod
+    def read(cls, text: str) -> Suppressions:
+        """Collect the comments of a text; strings that only look like a comment cannot be told apart in other formats
+        than Python, where a line has to carry a `#` anyway."""
+        found: list[Suppression] = []
+        if MARK not in text:
+            return cls(found)
+        lines = re.split(r"\r\n|\r|\n", text)
+        for number, line in enumerate(lines, 1):
+            if MARK not in line or (match := _COMMENT.search(line)) is None:
+                continue
+            codes = tuple(code.strip() for code in match["codes"].split(","))
+            alone = not line[: match.start()].strip(" \t\"',")
+            one = Suppression(
+                number, match.start() + 1, codes, match["reason"].strip(), match["file"] is not None, alone
+            )
+            one.covers = _next_code_line(lines, number) if alone else number
+            found.append(one)
+        return cls(found)
+
+    def reason(self, code: str, line: int, end_line: int) -> str | None:
+        """The reason text of the comment that silences `code` on these lines, None when none does."""
+        for one in self.found:
+            here = one.whole_file or line <= one.line <= end_line or one.covers == line
+            if here and one.names(code):
+                one.used.add(code)
+                return one.reason
+        return None
+
+    def unused(self, codes: set[str]) -> list[tuple[Suppression, str]]:
+        """Comments that silenced nothing, with each code in them that one of the selected `codes` answers to."""
+        return [
+            (one, name)
+            for one in self.found
+            for name in one.codes
+            if name
+            and any(code.startswith(name) for code in codes)
+            and not any(used.startswith(name) for used in one.used)
+        ]
+
+
+def _next_code_line(lines: list[str], number: int) -> int:
+    for at in range(number, len(lines)):
+        stripped = lines[at].strip()
+        if stripped and not stripped.startswith(("#", "//")):
+            return at + 1
+    return number
