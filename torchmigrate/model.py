@@ -231,3 +231,7 @@ class ScanCounts:
     looked_at: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the text says what and how to go on. Commands end with exit code 2."""
