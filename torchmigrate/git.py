@@ -122,7 +122,7 @@ def changed_since(folder: str, reference: str) -> list[bytes]:
 
 
 def uncommitted(paths: Iterable[str]) -> list[str]:
-    """Those of the given files whose content no commit keeps: edited, staged, untracked or ignored, inside a repository.
+    """Those of the given files whose content no commit keeps: edited, staged, untracked or ignored.
 
     Files outside any repository are not among them. Raises GitError if git cannot tell.
     """

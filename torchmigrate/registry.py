@@ -1,0 +1,289 @@
+"""Finds the codemods that are installed or loaded from a file, and picks those that a run asks for.
+
+Codemods are found through the entry-point group `torchmigrate.codemods`; each entry names a tuple of `Codemod` classes.
+The entry points are read from the metadata folders on `sys.path` directly: `importlib.metadata` takes longer to import
+than a run over a small repository. It is still asked where a path entry is an archive.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from torchmigrate.codemod import Codemod
+from torchmigrate.model import FileError, Override, Selection, Settings, UsageError
+
+GROUP = "torchmigrate.codemods"
+NONE_INSTALLED = (
+    "no codemods are installed; install the torchmigrate package (pip install torchmigrate, or pip install -e . in a "
+    "checkout), or name a file of codemods with --load"
+)
+_CODE = re.compile(r"[A-Z]+\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """One entry of the group: who offers it, and the `module:attribute` that it stands for."""
+
+    distribution: str
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.distribution}: {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Every codemod that could be loaded, in a fixed order, and an error for each source that could not."""
+
+    codemods: tuple[type[Codemod], ...]
+    errors: tuple[FileError, ...] = ()
+
+    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[type[Codemod]]:
+        """The codemods that the words of --select and --ignore leave, in the registry's order.
+
+        A word is a code, the beginning of codes, a name, an area, or ALL. Without any selected word the codemods that
+        are on by default run; one that is off by default runs only when its whole code or name is selected. Raises
+        UsageError for an unknown word, and when no codemod is installed.
+        """
+        if not self.codemods:
+            failed = "".join(f"\n{error.path}: {error.code} {error.message}" for error in self.errors)
+            raise UsageError(NONE_INSTALLED + failed)
+        wanted, unwanted = _words(select), _words(ignore)
+        for option, words in (("--select", wanted), ("--ignore", unwanted)):
+            for word in words:
+                if not any(_matches(codemod, word) for codemod in self.codemods):
+                    raise UsageError(self._unknown(word, option))
+        return [
+            codemod
+            for codemod in self.codemods
+            if (codemod.default if not wanted else any(_picks(codemod, word) for word in wanted))
+            and not any(_matches(codemod, word) for word in unwanted)
+        ]
+
+    def of(self, codes: Iterable[str]) -> list[type[Codemod]]:
+        """The codemods of exactly these codes, in the registry's order."""
+        kept = frozenset(codes)
+        return [codemod for codemod in self.codemods if codemod.code in kept]
+
+    def get(self, word: str) -> type[Codemod]:
+        """The codemod of one code or name. Raises UsageError."""
+        for codemod in self.codemods:
+            if word.casefold() in {codemod.code.casefold(), codemod.name.casefold()}:
+                return codemod
+        raise UsageError(self._unknown(word, None) if self.codemods else NONE_INSTALLED)
+
+    def _unknown(self, word: str, option: str | None) -> str:
+        import difflib
+
+        codes = [codemod.code for codemod in self.codemods]
+        names = [*(codemod.name for codemod in self.codemods), *dict.fromkeys(c.area for c in self.codemods)]
+        looks_like_code = re.fullmatch(r"[A-Za-z]{1,3}\d*", word) is not None
+        known = codes if looks_like_code else names
+        close = difflib.get_close_matches(word.upper() if looks_like_code else word, known, n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]}?" if close else "; torchmigrate list shows all"
+        return f"unknown {'code' if looks_like_code else 'rule'} {word}{f' in {option}' if option else ''}{hint}"
+
+
+def load(files: Sequence[str] = (), path: Sequence[str] | None = None) -> Registry:
+    """All codemods: installed ones by distribution and name, then those of the given files.
+
+    What fails to load is an error (TM003) in the result, never an exception; a file that does not exist is a
+    UsageError.
+    """
+    found: list[type[Codemod]] = []
+    errors: list[FileError] = []
+    sources: list[tuple[str, Callable[[], object]]] = [
+        (str(entry), partial(_resolve, entry.value)) for entry in entry_points(path)
+    ]
+    for file in files:
+        if not os.path.isfile(file):
+            raise UsageError(f"no such file: {file} (given to --load)")
+        sources.append((file, partial(_from_file, file)))
+    for name, read in sources:
+        try:
+            found.extend(_checked(read(), found))
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}" if not isinstance(error, _Refused) else str(error)
+            errors.append(FileError(name, None, None, "TM003", f"these codemods failed to load: {said}"))
+    return Registry(tuple(sorted(found, key=lambda codemod: _order(codemod.code))), tuple(errors))
+
+
+def select(select: Iterable[str] = (), ignore: Iterable[str] = (), files: Sequence[str] = ()) -> list[type[Codemod]]:
+    """Load everything and pick; see `Registry.select`. Errors of plugins are dropped: use `load` to see them."""
+    return load(files).select(select, ignore)
+
+
+def selection(registry: Registry, settings: Settings) -> Selection:
+    """What the settings pick from a registry, as data. Raises UsageError."""
+    picked = registry.select(settings.select, settings.ignore)
+    return Selection(tuple(codemod.code for codemod in picked), settings.options, settings.load)
+
+
+def overridden(registry: Registry, chosen: Selection, override: Override) -> Selection:
+    """A selection as an override narrows it: its words pick among the chosen codes, its options win."""
+    kept = {codemod.code for codemod in registry.select(override.select, override.ignore)}
+    if not override.select:
+        ignored = {c.code for c in registry.codemods if any(_matches(c, word) for word in _words(override.ignore))}
+        kept = set(chosen.codes) - ignored
+    options = {code: dict(table) for code, table in chosen.options.items()}
+    for code, table in override.options.items():
+        options[code] = {**options.get(code, {}), **table}
+    return replace(chosen, codes=tuple(code for code in chosen.codes if code in kept), options=options)
+
+
+def entry_points(path: Sequence[str] | None = None) -> list[EntryPoint]:
+    """The group's entries on `path` (default `sys.path`), the first of each distribution, ordered by name."""
+    found: dict[tuple[str, str], EntryPoint] = {}
+    seen: set[str] = set()
+    for folder in sys.path if path is None else path:
+        folder = folder or os.curdir
+        if os.path.isfile(folder):
+            metadata: Iterable[tuple[str, str]] = _metadata_in_archive(folder)
+        else:
+            metadata = _metadata_in_folder(folder)
+        here = set()
+        for distribution, text in metadata:
+            normal = re.sub(r"[-_.]+", "-", distribution).lower()
+            here.add(normal)
+            if normal not in seen:
+                for name, value in _entries(text):
+                    found.setdefault((normal, name), EntryPoint(normal, name, value))
+        seen |= here
+    return [found[key] for key in sorted(found)]
+
+
+class _Refused(Exception):
+    """A plugin offers something that is not a tuple of codemods."""
+
+
+def _words(given: Iterable[str]) -> list[str]:
+    return [word for text in given for word in re.split(r"[,\s]+", text) if word]
+
+
+def _matches(codemod: type[Codemod], word: str) -> bool:
+    folded = word.casefold()
+    return (
+        folded == "all"
+        or (re.fullmatch(r"[a-z]+\d*", folded) is not None and codemod.code.casefold().startswith(folded))
+        or folded in {codemod.name.casefold(), codemod.area.casefold()}
+    )
+
+
+def _picks(codemod: type[Codemod], word: str) -> bool:
+    named = word.casefold() in {codemod.code.casefold(), codemod.name.casefold()}
+    return _matches(codemod, word) and (codemod.default or named)
+
+
+def _order(code: str) -> tuple[str, int]:
+    letters = code.rstrip("0123456789")
+    return letters, int(code[len(letters) :] or 0)
+
+
+def _resolve(value: str) -> object:
+    module, _, attribute = value.partition(":")
+    found: object = importlib.import_module(module.strip())
+    for name in filter(None, attribute.partition("[")[0].strip().split(".")):
+        found = getattr(found, name)
+    return found
+
+
+def _from_file(path: str) -> object:
+    """The codemods of a file: its `CODEMODS`, else every codemod class that it defines."""
+    import hashlib
+    import importlib.util
+
+    digest = hashlib.blake2b(os.fsencode(os.path.realpath(path)), digest_size=8).hexdigest()
+    name = f"torchmigrate_loaded_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise _Refused("not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    listed = getattr(module, "CODEMODS", None)
+    if listed is not None:
+        return listed
+    return tuple(
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Codemod) and value.__module__ == name
+    )
+
+
+def _checked(offered: object, earlier: Iterable[type[Codemod]]) -> list[type[Codemod]]:
+    if not isinstance(offered, (tuple, list)):
+        raise _Refused(f"expected a tuple of Codemod classes, found {type(offered).__name__}")
+    if not offered:
+        raise _Refused("no codemod in it")
+    taken = {codemod.code: codemod for codemod in earlier}
+    for codemod in offered:
+        if not (isinstance(codemod, type) and issubclass(codemod, Codemod)):
+            raise _Refused(f"{codemod!r} is not a subclass of torchmigrate.codemod.Codemod")
+        code, name = getattr(codemod, "code", None), getattr(codemod, "name", None)
+        if not isinstance(code, str) or not _CODE.fullmatch(code) or not isinstance(name, str):
+            raise _Refused(f"{codemod.__name__} needs a code such as TM101 and a name")
+        if not codemod.triggers or not all(isinstance(one, bytes) and one for one in codemod.triggers):
+            raise _Refused(f"{code} needs triggers: the bytes without which a file is not even read")
+        if code in taken and taken[code] is not codemod:
+            raise _Refused(f"{code} is already the code of {taken[code].__module__}.{taken[code].__qualname__}")
+        taken[code] = codemod
+    return list(dict.fromkeys(offered))
+
+
+def _metadata_in_folder(folder: str) -> Iterator[tuple[str, str]]:
+    """Name and `entry_points.txt` of each distribution whose metadata lies in a folder."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        stem, _, ending = name.rpartition(".")
+        if ending in {"dist-info", "egg-info"}:
+            inside = os.path.join(folder, name)
+        elif ending == "egg":
+            inside = os.path.join(folder, name, "EGG-INFO")
+        else:
+            continue
+        try:
+            with open(os.path.join(inside, "entry_points.txt"), encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        yield stem.partition("-")[0], text
+
+
+def _metadata_in_archive(path: str) -> Iterator[tuple[str, str]]:
+    import importlib.metadata
+
+    for distribution in importlib.metadata.distributions(path=[path]):
+        yield distribution.metadata["Name"] or "", distribution.read_text("entry_points.txt") or ""
+
+
+def _entries(text: str) -> Iterator[tuple[str, str]]:
+    """The group's lines of an `entry_points.txt`."""
+    if GROUP not in text:
+        return
+    inside = False
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            inside = line == f"[{GROUP}]"
+        elif inside and "=" in line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            yield name.strip(), value.strip()
+
+
+def options_of(codemods: Iterable[type[Codemod]]) -> Mapping[str, frozenset[str]]:
+    """Which options each rule knows, by code."""
+    return {codemod.code: frozenset(codemod.options) for codemod in codemods}
