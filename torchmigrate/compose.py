@@ -89,7 +89,7 @@ def _regions(
         else:
             groups.append((start, end, [(start, end, edit)]))
     order = {id(edit): i for i, (_, _, edit) in enumerate(edits)}
-    for start, end, inside in groups:
+    for _, _, inside in groups:
         _no_lost_edits(inside)
         inside.sort(key=lambda e: order[id(e[2])])
     return groups

@@ -190,7 +190,7 @@ def _sorts_before(one: Import, node: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _line_before(module: Module, node: ast.stmt, code: str) -> Splice:
-    start, end = module.extent(node)
+    start, _ = module.extent(node)
     at = module.lines.line_start(start)
     return Splice(at, at, code + module.lines.newline_near(start))
 

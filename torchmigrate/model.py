@@ -112,7 +112,7 @@ class Policy:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     def decide(self, finding: Finding) -> Decision:
-        """The decision for a finding; suppressed findings are left, reports too unless one of their choices is taken."""
+        """The decision for a finding; suppressed findings are left, reports too unless a choice of theirs is taken."""
         explicit = self.decisions.get(finding.decision_key)
         if finding.suppressed is not None:
             return Decision(Verdict.DECLINE)
@@ -134,9 +134,10 @@ EVERYTHING = Policy(frozenset({Safety.SAFE, Safety.UNSAFE}))
 class Project:
     """What is true of the project that a file belongs to.
 
-    `torch_min` and `python_min` are version texts ("2.15", "3.11"), the sources say where they were read ("--min-torch",
-    "pyproject.toml:12", "default"). `facts` are plain data gathered from the project's candidate files by codemods,
-    by fact name.
+    `torch_min` and `python_min` are version texts ("2.15", "3.11"), the sources say where they were read
+    ("--min-torch", "pyproject.toml:12", "default"). `facts` are plain data gathered from the project's candidate files by codemods,
+    by fact name. `torch_max` is the first release that the metadata excludes ("2.15" for `torch<2.15`), or None. `notes`
+    say which metadata could not be read.
     """
 
     root: str = "."
@@ -146,6 +147,7 @@ class Project:
     python_min: str | None = None
     python_min_source: str | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

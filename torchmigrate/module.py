@@ -7,9 +7,10 @@ import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from torchmigrate.flow import Flow
 from torchmigrate.imports import Import, Spelling, spell
 from torchmigrate.model import Project, Span
-from torchmigrate.names import Names, Reference
+from torchmigrate.names import Names, Reference, Scope
 from torchmigrate.source import Lines, Splice, splice
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -36,6 +37,7 @@ class Module:
         self.tree = tree
         self.project = project or Project()
         self.lines = Lines(text)
+        self._flows: dict[ast.AST, Flow] = {}
 
     @functools.cached_property
     def names(self) -> Names:
@@ -96,13 +98,10 @@ class Module:
 
     def function(self, node: ast.AST) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
         """The innermost function whose body runs the node; None at module and class level."""
-        scope = self.names.scope_of(node)
-        at: object = scope
-        while at is not None:
+        scope: Scope | None = self.names.scope_of(node)
+        while scope is not None and not isinstance(scope.node, ast.ClassDef):
             if isinstance(scope.node, _FUNCTIONS):
                 return scope.node
-            if scope.parent is None or isinstance(scope.node, ast.ClassDef):
-                return None
             scope = scope.parent
         return None
 
@@ -117,6 +116,13 @@ class Module:
     def normal(self, node: ast.AST) -> str:
         """A node's source without layout, for keys."""
         return ast.unparse(node)
+
+    def flow(self, node: ast.AST) -> Flow:
+        """Definitions and conditions in the function that runs a node (the module's top level outside functions)."""
+        owner = self.function(node) or self.tree
+        if owner not in self._flows:
+            self._flows[owner] = Flow(self, owner)
+        return self._flows[owner]
 
     # -- names -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,541 @@
+"""Which assignment a name holds where: reaching definitions and conditions inside one function, in one pass.
+
+Names, dotted names (`args.gpu`, `self.device`) and constant subscripts (`kwargs["device_id"]`) are followed through
+branches, loops, `try`, `with` and `match`. Every point has one *version* of each key; where paths with different
+versions meet there is a `Phi`. Two reads of a key have the same value exactly when their versions are the same object
+(within one run of the loop around them). Conditions that must have held on the way to a statement are kept as long as
+nothing that they mention is assigned.
+
+astroid and jedi infer types rather than follow values and know no conditions; beniget gives def-use chains for plain
+names but none for attributes, and no conditions either. So this is our own, and small because Python is structured.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torchmigrate.module import Module
+
+Owner = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit", "os.abort", "pytest.skip", "self.skipTest", "pytest.fail"})
+_HARMLESS = frozenset(
+    "print repr str len isinstance hasattr getattr id type vars dir sorted list tuple dict set int float bool "
+    "info debug warning warn error exception log critical".split()
+)
+
+How = Literal["assign", "augmented", "parameter", "loop", "with", "unpack", "import", "def", "other", "unbound", "free"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Definition:
+    """One assignment of a key.
+
+    `value` is the assigned expression for plain assignments; for "unpack" and "loop" the expression that is unpacked or
+    iterated. `index` is the position inside an unpacked target. "free" stands for what the function did not assign: a
+    global, a closure variable or an attribute as it was when its owner was made; "unbound" for a local without a value.
+    """
+
+    key: str
+    how: How
+    node: ast.AST | None = None
+    value: ast.expr | None = None
+    index: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Phi:
+    """Where paths meet: one of several versions."""
+
+    key: str
+    sources: list[Version] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Touched:
+    """The same as before unless a call that received the owner object changed it."""
+
+    key: str
+    before: Version
+    call: ast.Call
+
+
+Version = Definition | Phi | Touched
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A test that came out true or false on every path to a point."""
+
+    test: ast.expr
+    truth: bool
+    versions: tuple[tuple[str, Version], ...] = ()
+
+
+@dataclass(slots=True)
+class _State:
+    versions: dict[str, Version]
+    conditions: tuple[Condition, ...] = ()
+
+    def copy(self) -> _State:
+        return _State(dict(self.versions), self.conditions)
+
+
+@dataclass(slots=True)
+class _Loop:
+    breaks: list[_State] = field(default_factory=list)
+    continues: list[_State] = field(default_factory=list)
+
+
+def key_of(node: ast.AST) -> str | None:
+    """The key under which an expression is followed: a name, or attributes and constant subscripts of one."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            base = key_of(value)
+            return f"{base}.{attr}" if base else None
+        case ast.Subscript(value=value, slice=ast.Constant(value=str() | int() as key)):
+            base = key_of(value)
+            return f"{base}[{key!r}]" if base else None
+    return None
+
+
+def owner_key(key: str) -> str | None:
+    """The key of the object that holds a key: "args" for "args.gpu"; None for a plain name."""
+    cut = max(key.rfind("."), key.rfind("["))
+    return key[:cut] if cut > 0 else None
+
+
+class Flow:
+    """Versions and conditions at each statement of one function, or of a module's top level."""
+
+    def __init__(self, module: Module, owner: Owner) -> None:
+        self.module = module
+        self.owner = owner
+        self._before: dict[ast.stmt, _State] = {}
+        self._entries: dict[tuple[str, int], Definition] = {}
+        self._roots: dict[int, Version] = {}
+        self._loops: list[_Loop] = []
+        self._locals = self._assigned_names(owner)
+        state = _State({})
+        if not isinstance(owner, ast.Module):
+            for arg in _parameters(owner.args):
+                state.versions[arg.arg] = Definition(arg.arg, "parameter", arg)
+        if not isinstance(owner, ast.Lambda):
+            self._block(owner.body, state)
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def reachable(self, at: ast.AST) -> bool:
+        """Whether control can reach the statement of a node."""
+        return isinstance(self.owner, ast.Lambda) or self._statement(at) in self._before
+
+    def version(self, key: str, at: ast.AST) -> Version:
+        """The version of a key just before the statement of `at` runs."""
+        return self._lookup(self._state(at), key)
+
+    def definitions(self, key: str, at: ast.AST) -> tuple[Definition, ...]:
+        """Every definition of a key that can reach the statement of `at`, in source order where known."""
+        found = dict.fromkeys(expand(self.version(key, at)))
+        return tuple(sorted(found, key=lambda d: (getattr(d.node, "lineno", 0), getattr(d.node, "col_offset", 0))))
+
+    def same(self, key: str, first: ast.AST, second: ast.AST, *, strict: bool = False) -> bool:
+        """Whether a key surely has the same value at two places of one run of the function.
+
+        A call that received the owner of a dotted key counts as a change only when `strict`.
+        """
+        one, other = self.version(key, first), self.version(key, second)
+        if not strict:
+            one, other = untouched(one), untouched(other)
+        return one is other
+
+    def bound(self, name: str, at: ast.AST) -> bool:
+        """Whether a local name surely has a value at `at` (names from outside the function count as bound)."""
+        return all(d.how != "unbound" for d in self.definitions(name, at))
+
+    def conditions(self, at: ast.AST) -> tuple[Condition, ...]:
+        """The tests that came out a known way whenever `at` runs, outermost first, also inside one expression."""
+        state = self._state(at)
+        held = [c for c in state.conditions if all(self._lookup(state, k) is v for k, v in c.versions)]
+        return (*held, *reversed(list(self._inside_expression(at))))
+
+    def _inside_expression(self, at: ast.AST) -> Iterator[Condition]:
+        child = at
+        for parent in self.module.ancestors(at):
+            if isinstance(parent, ast.stmt):
+                return
+            if isinstance(parent, ast.IfExp) and child is not parent.test:
+                yield Condition(parent.test, child is parent.body)
+            elif isinstance(parent, ast.BoolOp):
+                for earlier in parent.values:
+                    if earlier is child:
+                        break
+                    yield Condition(earlier, isinstance(parent.op, ast.And))
+            child = parent
+
+    def _statement(self, at: ast.AST) -> ast.stmt:
+        statement = self.module.statement(at)
+        while statement not in self._before:
+            around = next((p for p in self.module.ancestors(statement) if isinstance(p, ast.stmt)), None)
+            if around is None or around is self.owner:
+                break
+            statement = around
+        return statement
+
+    def _state(self, at: ast.AST) -> _State:
+        if isinstance(self.owner, ast.Lambda):
+            return _State({a.arg: Definition(a.arg, "parameter", a) for a in _parameters(self.owner.args)})
+        return self._before.get(self._statement(at)) or _State({})
+
+    # -- one pass ----------------------------------------------------------------------------------------------
+
+    def _assigned_names(self, owner: Owner) -> frozenset[str]:
+        if isinstance(owner, (ast.Module, ast.Lambda)):
+            return frozenset()
+        scope = self.module.names._scope_at.get(owner)
+        return frozenset(scope.bindings) - frozenset(scope.outer) if scope else frozenset()
+
+    def _lookup(self, state: _State, key: str) -> Version:
+        found = state.versions.get(key)
+        if found is not None:
+            return found
+        holder = owner_key(key)
+        if holder is None:
+            return self._entry(key, "unbound" if key in self._locals else "free", 0)
+        root = self._lookup(state, holder)
+        touched: list[Touched] = []
+        while isinstance(root, Touched):
+            touched.append(root)
+            root = root.before
+        self._roots[id(root)] = root
+        version: Version = self._entry(key, "free", id(root))
+        for one in reversed(touched):
+            version = self._touched(key, version, one.call)
+        return version
+
+    def _entry(self, key: str, how: How, root: int) -> Definition:
+        return self._entries.setdefault((key, root), Definition(key, how))
+
+    def _touched(self, key: str, before: Version, call: ast.Call) -> Version:
+        memo: dict[tuple[str, int, int], Touched] = self.__dict__.setdefault("_touches", {})
+        return memo.setdefault((key, id(before), id(call)), Touched(key, before, call))
+
+    def _block(self, body: list[ast.stmt], state: _State | None) -> _State | None:
+        for statement in body:
+            if state is None:
+                return None
+            self._before[statement] = state.copy()
+            state = self._run(statement, state)
+        return state
+
+    def _run(self, node: ast.stmt, state: _State) -> _State | None:
+        self._calls(node, state)
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(state, target, node, value)
+            case ast.AnnAssign(target=target, value=value):
+                if value is not None:
+                    self._assign(state, target, node, value)
+            case ast.AugAssign(target=target):
+                if key := key_of(target):
+                    self._set(state, key, Definition(key, "augmented", node, node.value))
+            case ast.If():
+                return self._if(node, state)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self._loop(node, state)
+            case ast.Try():
+                return self._try(node, state)
+            case ast.With() | ast.AsyncWith():
+                return self._with(node, state)
+            case ast.Match():
+                return self._match(node, state)
+            case ast.Return() | ast.Raise():
+                return None
+            case ast.Break() | ast.Continue():
+                if self._loops:
+                    (self._loops[-1].breaks if isinstance(node, ast.Break) else self._loops[-1].continues).append(state)
+                return None
+            case ast.Assert(test=test):
+                self._learn(state, test, True)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    if key := key_of(target):
+                        self._set(state, key, Definition(key, "unbound", node))
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    self._set(state, name, Definition(name, "import", node))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._set(state, node.name, Definition(node.name, "def", node))
+            case ast.Expr(value=ast.Call(func=function)) if _dotted(function) in _EXITS:
+                return None
+            case _ if isinstance(node, getattr(ast, "TryStar", ())):
+                return self._try(node, state)  # type: ignore[arg-type]
+        return state
+
+    def _calls(self, node: ast.stmt, state: _State) -> None:
+        """Walrus targets of a statement's own expressions, and objects handed to calls."""
+        for part in _own_expressions(node):
+            for inner in ast.walk(part):
+                if isinstance(inner, ast.NamedExpr):
+                    self._assign(state, inner.target, inner, inner.value)
+                elif isinstance(inner, ast.Call):
+                    self._touch(inner, state)
+
+    def _touch(self, call: ast.Call, state: _State) -> None:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name in _HARMLESS:
+            return
+        handed = [*call.args, *(k.value for k in call.keywords)]
+        if isinstance(call.func, ast.Attribute):
+            handed.append(call.func.value)
+        for value in handed:
+            key = key_of(value.value if isinstance(value, ast.Starred) else value)
+            if key is None or self.module.names.resolve(value).names:
+                continue
+            for known in [k for k in state.versions if k.startswith((f"{key}.", f"{key}["))]:
+                state.versions[known] = self._touched(known, state.versions[known], call)
+            state.versions[key] = self._touched(key, self._lookup(state, key), call)
+
+    def _set(self, state: _State, key: str, version: Version) -> None:
+        for inner in [k for k in state.versions if k.startswith((f"{key}.", f"{key}["))]:
+            del state.versions[inner]
+        state.versions[key] = version
+
+    def _assign(self, state: _State, target: ast.expr, node: ast.AST, value: ast.expr, how: How = "assign") -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            pairs = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts) and how == "assign"
+            starred = any(isinstance(e, ast.Starred) for e in target.elts)
+            for index, element in enumerate(target.elts):
+                inner = element.value if isinstance(element, ast.Starred) else element
+                if pairs and not starred and isinstance(value, (ast.Tuple, ast.List)):
+                    self._assign(state, inner, node, value.elts[index])
+                elif key := key_of(inner):
+                    self._set(state, key, Definition(key, "unpack", node, value, None if starred else index))
+                else:
+                    self._assign(state, inner, node, value, "other")
+        elif key := key_of(target):
+            self._set(state, key, Definition(key, how, node, value))
+        elif isinstance(target, ast.Subscript) and (key := key_of(target.value)):
+            self._set(state, key, Definition(key, "other", node))
+
+    def _learn(self, state: _State, test: ast.expr, truth: bool) -> None:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._learn(state, test.operand, not truth)
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is truth:
+            for part in test.values:
+                self._learn(state, part, truth)
+            return None
+        keys = {key for n in ast.walk(test) if (key := key_of(n))}
+        versions = tuple((key, self._lookup(state, key)) for key in sorted(keys))
+        state.conditions = (*state.conditions, Condition(test, truth, versions))
+        return None
+
+    def _if(self, node: ast.If, state: _State) -> _State | None:
+        yes, no = state.copy(), state
+        self._learn(yes, node.test, True)
+        self._learn(no, node.test, False)
+        then = self._block(node.body, yes) if not _false(node.test) else None
+        other = self._block(node.orelse, no) if not _true(node.test) else None
+        return self._join(then, other)
+
+    def _join(self, *states: _State | None) -> _State | None:
+        alive = [s for s in states if s is not None]
+        if len(alive) < 2:
+            return alive[0] if alive else None
+        versions: dict[str, Version] = {}
+        for key in {key for s in alive for key in s.versions}:
+            found = list(dict.fromkeys(self._lookup(s, key) for s in alive))
+            versions[key] = found[0] if len(found) == 1 else Phi(key, found)
+        shared = tuple(c for c in alive[0].conditions if all(any(c is o for o in s.conditions) for s in alive[1:]))
+        return _State(versions, shared)
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, state: _State) -> _State | None:
+        head = state.copy()
+        phis: list[Phi] = []
+        for key in sorted(self._assigned_in(node)):
+            phi = Phi(key, [self._lookup(state, key)])
+            self._set(head, key, phi)
+            phis.append(phi)
+        self._before[node] = head.copy()
+        self._loops.append(_Loop())
+        body = head.copy()
+        if isinstance(node, ast.While):
+            self._learn(body, node.test, True)
+        else:
+            self._assign(body, node.target, node, node.iter, "loop")
+        end = self._block(node.body, body)
+        loop = self._loops.pop()
+        again = self._join(end, *loop.continues)
+        if again is not None:
+            for phi in phis:
+                phi.sources.append(self._lookup(again, phi.key))
+        after: _State | None = head.copy()
+        if isinstance(node, ast.While):
+            if _true(node.test):
+                after = None
+            elif after is not None:
+                self._learn(after, node.test, False)
+        if node.orelse:
+            after = self._block(node.orelse, after)
+        return self._join(after, *loop.breaks)
+
+    def _assigned_in(self, loop: ast.stmt) -> set[str]:
+        found: set[str] = set()
+        for inner in _walk_function(loop):
+            if isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
+                if key := key_of(inner):
+                    found.add(key)
+                elif isinstance(inner, ast.Subscript) and (key := key_of(inner.value)):
+                    found.add(key)
+            elif isinstance(inner, (ast.Import, ast.ImportFrom)):
+                found |= {a.asname or a.name.partition(".")[0] for a in inner.names}
+            elif isinstance(inner, (*_FUNCTIONS, ast.ClassDef)):
+                found.add(inner.name)
+        return found
+
+    def _try(self, node: ast.Try, state: _State) -> _State | None:
+        entry = state.copy()
+        body = self._block(node.body, state)
+        inside = [self._before[s] for s in node.body if s in self._before]
+        raised = self._join(entry, *inside, *([body] if body else []))
+        if raised is not None:
+            raised = _State(raised.versions, entry.conditions)
+        ends: list[_State | None] = []
+        for handler in node.handlers:
+            start = raised.copy() if raised else None
+            if start is not None and handler.name:
+                self._set(start, handler.name, Definition(handler.name, "other", handler))
+            ends.append(self._block(handler.body, start))
+        if node.orelse:
+            body = self._block(node.orelse, body)
+        after = self._join(body, *ends)
+        if node.finalbody:
+            final = self._block(node.finalbody, after if after is not None else raised)
+            return final if after is not None else None
+        return after
+
+    def _with(self, node: ast.With | ast.AsyncWith, state: _State) -> _State | None:
+        entry = state.copy()
+        for item in node.items:
+            if item.optional_vars is not None:
+                self._assign(state, item.optional_vars, node, item.context_expr, "with")
+        body = self._block(node.body, state)
+        swallows = any(
+            isinstance(i.context_expr, ast.Call)
+            and (_dotted(i.context_expr.func) or "").endswith(("suppress", "raises"))
+            for i in node.items
+        )
+        if not swallows:
+            return body
+        inside = [self._before[s] for s in node.body if s in self._before]
+        return self._join(entry, *inside, *([body] if body else []))
+
+    def _match(self, node: ast.Match, state: _State) -> _State | None:
+        ends: list[_State | None] = []
+        rest: _State | None = state
+        for case in node.cases:
+            if rest is None:
+                break
+            start = rest.copy()
+            for test in _pattern_tests(node.subject, case.pattern):
+                self._learn(start, test, True)
+            for inner in ast.walk(case.pattern):
+                name = getattr(inner, "name", None) or getattr(inner, "rest", None)
+                if isinstance(name, str):
+                    self._set(start, name, Definition(name, "other", case.pattern))
+            if case.guard is not None:
+                self._learn(start, case.guard, True)
+            ends.append(self._block(case.body, start))
+            tests = _pattern_tests(node.subject, case.pattern)
+            if case.guard is None and tests:
+                self._learn(rest, tests[0], False)
+            if case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
+                rest = None
+        return self._join(*ends, rest)
+
+
+def expand(version: Version) -> Iterator[Definition]:
+    """The definitions behind a version, each once."""
+    seen: set[int] = set()
+    stack: list[Version] = [version]
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Phi):
+            stack.extend(reversed(one.sources))
+        elif isinstance(one, Touched):
+            stack.append(one.before)
+        else:
+            yield one
+
+
+def untouched(version: Version) -> Version:
+    """The version behind calls that may, but need not, have changed it."""
+    while isinstance(version, Touched):
+        version = version.before
+    return version
+
+
+def _parameters(args: ast.arguments) -> list[ast.arg]:
+    every = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
+    return [arg for arg in every if arg is not None]
+
+
+def _dotted(node: ast.expr) -> str | None:
+    return key_of(node)
+
+
+def _true(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def _false(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and not test.value
+
+
+def _pattern_tests(subject: ast.expr, pattern: ast.pattern) -> list[ast.expr]:
+    """What a matched pattern says about its subject, as one comparison, or nothing."""
+    values: list[ast.expr] = []
+    options = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
+    for option in options:
+        if isinstance(option, ast.MatchValue):
+            values.append(option.value)
+        elif isinstance(option, ast.MatchSingleton):
+            values.append(ast.Constant(option.value))
+        else:
+            return []
+    if len(values) == 1:
+        return [ast.copy_location(ast.Compare(subject, [ast.Eq()], values), subject)]
+    listed = ast.copy_location(ast.Tuple(values, ast.Load()), subject)
+    return [ast.copy_location(ast.Compare(subject, [ast.In()], [listed]), subject)]
+
+
+def _own_expressions(node: ast.stmt) -> list[ast.expr]:
+    """The expressions that a statement itself evaluates, without the bodies of compound statements."""
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        return list(node.decorator_list)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return [item.context_expr for item in node.items]
+    if isinstance(node, ast.Match):
+        return [node.subject]
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def _walk_function(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below one, without the bodies of functions and classes inside."""
+    stack = list(ast.iter_child_nodes(node))
+    while stack:
+        at = stack.pop()
+        yield at
+        if not isinstance(at, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(at))
