@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from torchmigrate.model import Override, Settings
+from torchmigrate.model import Override, Settings, UsageError
 
 STANDALONE = "torchmigrate.toml"
 SHARED = "pyproject.toml"
@@ -23,7 +23,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
-class ConfigError(Exception):
+class ConfigError(UsageError):
     """A configuration or a flag that cannot be used; the text names the file, the key and the remedy."""
 
 

@@ -66,13 +66,17 @@ class Running:
         self._stderr.close()
 
 
-def run(folder: str, *arguments: str, stdin: bytes | None = None) -> bytes:
-    """The output of one git command. Raises GitError."""
+def run(folder: str, *arguments: str, stdin: bytes | None = None, ceiling: str | None = None) -> bytes:
+    """The output of one git command; `ceiling` is a folder in and above which no repository is looked for.
+
+    Raises GitError.
+    """
     import subprocess
 
+    environment = _environment() | ({"GIT_CEILING_DIRECTORIES": ceiling} if ceiling else {})
     try:
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
-            [*COMMAND, *arguments], cwd=folder, env=_environment(), input=stdin or b"", capture_output=True, check=False
+            [*COMMAND, *arguments], cwd=folder, env=environment, input=stdin or b"", capture_output=True, check=False
         )
     except OSError as error:
         raise GitError(f"git cannot be started: {error.strerror}") from error
@@ -147,6 +151,14 @@ def uncommitted(paths: Iterable[str]) -> list[str]:
                 elif name in names:
                     found.add(names[name])
     return sorted(found)
+
+
+def check_patch(folder: str, patch: str, *flags: str) -> None:
+    """Let git check that a patch file applies in a folder, to the files as they are. Raises GitError if it does not.
+
+    A repository above the folder is left out of account: inside one, git would skip what lies outside of the folder.
+    """
+    run(folder, "apply", "--check", *flags, patch, ceiling=os.path.dirname(os.path.realpath(folder)))
 
 
 def _batches(names: list[bytes], room: int = 60_000) -> Iterator[list[bytes]]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from torchmigrate import write
-from torchmigrate.model import Decision, Verdict
+from torchmigrate.model import Decision, UsageError, Verdict
 
 SCHEMA = 1
 VARIABLE = "TORCHMIGRATE_STATE_DIR"
@@ -28,7 +28,7 @@ _LEVEL = 6
 _LAST_LINE = b'{"finished": true}\n'
 
 
-class JournalError(Exception):
+class JournalError(UsageError):
     """A run that cannot be found or read, or a state folder that cannot be used; the text is for the user."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from torchmigrate import write
@@ -35,14 +35,19 @@ class Written:
     note: str | None = None
 
 
-def replace_all(journal: Journal, edits: Iterable[Edit]) -> Iterator[Written]:
-    """Write each edit, in order; a file that fails keeps its content and does not stop the others."""
+def replace_all(
+    journal: Journal, edits: Iterable[Edit], stop: Callable[[], bool] = lambda: False
+) -> Iterator[Written]:
+    """Write each edit, in order; a file that fails keeps its content and does not stop the others.
+
+    `stop` is asked before each file; once it is true no further file is touched.
+    """
     remaining = iter(edits)
-    while batch := list(itertools.islice(remaining, BATCH)):
-        yield from _replace(journal, batch)
+    while not stop() and (batch := list(itertools.islice(remaining, BATCH))):
+        yield from _replace(journal, batch, stop)
 
 
-def _replace(journal: Journal, batch: list[Edit]) -> Iterator[Written]:
+def _replace(journal: Journal, batch: list[Edit], stop: Callable[[], bool]) -> Iterator[Written]:
     outcomes: list[Written] = []
     ready: list[tuple[Edit, write.Target]] = []
     for edit in batch:
@@ -54,6 +59,8 @@ def _replace(journal: Journal, batch: list[Edit]) -> Iterator[Written]:
     done: list[int] = []
     try:
         for number, (edit, to) in zip(numbers, ready, strict=True):
+            if stop():
+                break
             try:
                 write.replace(to, edit.after, write.digest(edit.before))
             except write.ChangedMeanwhile:

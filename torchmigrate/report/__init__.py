@@ -1,1 +1,1 @@
-"""What a run found and did, in the formats that people and programs read. Nothing here decides anything but exit codes."""
+"""What a run found and did, in the formats that people and programs read; only the exit code is decided here."""

@@ -11,7 +11,7 @@ LIMIT = 50
 """Annotations printed; GitHub drops what goes beyond its own limits without a word, so we say what is left."""
 
 
-def annotations(summary: Summary) -> Iterator[str]:
+def commands(summary: Summary) -> Iterator[str]:
     """One command per error and finding, errors first, and a last one that counts what the limit leaves out."""
     lines = list(_all(summary))
     yield from lines[:LIMIT]

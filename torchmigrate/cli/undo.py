@@ -1,0 +1,95 @@
+"""`undo` and `runs`: what past runs wrote, and taking it back."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from torchmigrate import git, journal, runs as past
+from torchmigrate.cli import terminal
+from torchmigrate.model import UsageError
+from torchmigrate.report import text
+from torchmigrate.report.summary import DONE, FAILED, PENDING
+
+
+@click.command()
+@click.argument("run", required=False, metavar="[ID]")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be put back, write nothing.")
+@click.option("--force", is_flag=True, help="Also restore files that a killed run was overwriting in place.")
+def undo(run: str | None, dry_run: bool, force: bool) -> int:
+    """Put back, byte for byte, what a run wrote.
+
+    Without an ID that is the last run in this repository (or folder) that is not undone. Files that changed since are
+    left alone and named.
+    """
+    journal.sweep()
+    chosen = journal.load(run) if run else _last()
+    plans = list(past.plan_undo(chosen, force=force))
+    refused = [plan for plan in plans if plan.refusal]
+    edits = [plan.edit for plan in plans if plan.edit]
+    errors = []
+    restored = len(edits)
+    if edits and not dry_run:
+        log = journal.Journal.start("undo", chosen.root, undoes=chosen.id)
+        errors = [outcome.error for outcome in past.replace_all(log, edits) if outcome.error]
+        log.close()
+        restored -= len(errors)
+    terminal.say(f"{text.one_line(_shown(plan.path))}: left as it is: {plan.refusal}" for plan in refused)
+    terminal.say(text.error_line(error) for error in errors)
+    if restored:
+        verb = "Would put back" if dry_run else "Put back"
+        terminal.say([f"{verb} {text.plural(restored, 'file')} as before run {chosen.id}."])
+    elif not refused and not errors:
+        terminal.say([f"Nothing to put back: the files are as they were before run {chosen.id}."])
+    if errors:
+        return FAILED
+    return PENDING if refused or (dry_run and restored) else DONE
+
+
+@click.command("runs")
+@click.option("--all", "everywhere", is_flag=True, help="Runs in other folders too.")
+def list_runs(everywhere: bool) -> int:
+    """List the runs in this repository (or folder) that wrote files, the newest first."""
+    journal.sweep()
+    home = _home(os.curdir)
+    found = [run for run in journal.runs() if run.replacements and (everywhere or _home(run.root) == home)]
+    undone = {run.undoes for run in found if run.kind == "undo"}
+    rows = []
+    for run in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started))
+        notes = [f"undoes {run.undoes}"] if run.undoes else []
+        notes += ["undone"] if run.id in undone else []
+        notes += [] if run.finished else ["not finished"]
+        where = [text.one_line(run.root)] if everywhere else []
+        rows.append("  ".join([run.id, when, f"{run.kind:<6}", text.plural(len(run.files), "file"), *where, *notes]))
+    terminal.print_lines(rows)
+    if not rows:
+        terminal.say(["No run wrote anything here." if not everywhere else "No run wrote anything yet."])
+    return DONE
+
+
+def _last() -> journal.Run:
+    """The newest run here that wrote something and whose undo did not happen."""
+    home = _home(os.curdir)
+    undone: set[str] = set()
+    for run in journal.runs():
+        if _home(run.root) != home or not run.replacements:
+            continue
+        if run.kind == "undo":
+            undone.add(run.undoes or "")
+        elif run.id not in undone:
+            return run
+    raise UsageError("no run here to undo; torchmigrate runs --all lists those in other folders")
+
+
+def _home(folder: str) -> str:
+    return git.toplevel(folder) or os.path.realpath(folder)
+
+
+def _shown(path: str) -> str:
+    """A path as seen from here, where it lies below."""
+    here = Path(os.curdir).resolve()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
