@@ -144,7 +144,11 @@ def _overwrite(path: str, content: bytes, expected: str) -> None:
         if digest(before) != expected:
             raise ChangedMeanwhile(path)
         if len(content) > len(before) and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, len(content))
+            try:
+                os.posix_fallocate(file.fileno(), 0, len(content))
+            except OSError:
+                file.truncate(len(before))
+                raise
         file.seek(0)
         file.write(content)
         file.truncate()

@@ -22,7 +22,7 @@ def _top(folder: str) -> str | None:
 def base(path: str, *, use_git: bool) -> str:
     """The folder that a file's name in a patch is relative to, and in which the patch is to be applied.
 
-    That is the top of the working tree that we stand in, else of the one that the file lies in, else the current folder.
+    It is the top of the working tree that we stand in, else of the one that the file lies in, else the current folder.
     """
     here = os.path.realpath(os.curdir)
     if not use_git:
@@ -61,10 +61,11 @@ def patch(result: FileResult, *, context: int, use_git: bool) -> bytes:
 
 def stat(results: Sequence[FileResult], *, width: int) -> str:
     """Lines changed per file and in all, as `git diff --stat` shows them."""
-    rows = []
-    for result in results:
-        if result.before is not None and result.after is not None:
-            rows.append((text.one_line(result.path), *diff.changed_lines(result.before, result.after)))
+    rows = [
+        (text.one_line(result.path), *diff.changed_lines(result.before, result.after))
+        for result in results
+        if result.before is not None and result.after is not None
+    ]
     added, removed = sum(row[1] for row in rows), sum(row[2] for row in rows)
     if not rows:
         return ""
@@ -76,10 +77,10 @@ def stat(results: Sequence[FileResult], *, width: int) -> str:
 
 def coloured(patch: bytes) -> Iterator[bytes]:
     """A patch for a terminal: the text as it is, with colour around each line that has one."""
+    header = 0
     for line in diff.split_lines(patch):
-        colour = _COLOURS.get(line[:1])
-        if line.startswith((b"--- ", b"+++ ")):
-            colour = _COLOURS[b"d"]
+        header = 3 if line.startswith(b"diff --git ") else header - 1
+        colour = _COLOURS[b"d"] if header > 0 else _COLOURS.get(line[:1])
         if colour is None:
             yield line
             continue

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from torchmigrate import git, journal, runs as past
+from torchmigrate import git, journal
+from torchmigrate import runs as past
 from torchmigrate.cli import terminal
 from torchmigrate.model import UsageError
 from torchmigrate.report import text
