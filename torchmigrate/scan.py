@@ -1,0 +1,169 @@
+"""Reads many files fast and finds those that hold a trigger of a selected codemod.
+
+Opening a file costs more than searching it, so each is opened once, without a look at its size, and read in one piece.
+The search is one automaton for up to 64 literals where `ahocorasick_rs` is installed (it is ten times as fast as the
+standard library here, but has no wheel for musl), else one `in` a literal.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torchmigrate.discover import Batch, join, kind_of
+from torchmigrate.model import FileError
+
+FIRST_READ = 1 << 17
+NEXT_READ = 1 << 20
+LITERALS_TOGETHER = 64
+GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
+GENERATED_WITHIN = 1024
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0)
+_NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+
+Search = Callable[[bytes], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A file that holds a trigger: its path as printed and with all links resolved, and what its content hashes to.
+
+    `named` files were given on the command line one by one; `linked` ones are symbolic links themselves.
+    """
+
+    path: str
+    real: str
+    kind: str
+    size: int
+    digest: str
+    named: bool = False
+    linked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one batch gave: hits, errors, and the paths of files left out because they say that they are generated."""
+
+    hits: tuple[Hit, ...] = ()
+    errors: tuple[FileError, ...] = ()
+    generated: tuple[str, ...] = ()
+
+
+class Scanner:
+    """Searches batches for the literals of each kind of file.
+
+    `max_size` is in bytes: a larger file that holds a trigger is an error, never silence.
+    """
+
+    def __init__(self, literals: Mapping[str, Sequence[bytes]], max_size: int, include_generated: bool) -> None:
+        self._search = {kind: search_for(found) for kind, found in literals.items()}
+        self._overlap = max((len(one) for found in literals.values() for one in found), default=1) - 1
+        self._max_size = max_size
+        self._include_generated = include_generated
+
+    def scan(self, batch: Batch) -> Found:
+        """Look at every file of a batch. Folders, dead links and files that have vanished are passed over."""
+        hits: list[Hit] = []
+        errors: list[FileError] = []
+        generated: list[str] = []
+        folder = os.fsencode(join(batch.folder, "x"))[:-1]
+        python = self._search.get("python")
+        flags = _FLAGS if batch.named else _FLAGS | _NOT_THROUGH_LINKS
+        open_, read, close = os.open, os.read, os.close
+        for name in batch.names:
+            path = folder + name
+            kind = "python" if name.endswith(b".py") else kind_of(os.fsdecode(name)) or "python"
+            search = python if kind == "python" else self._search.get(kind)
+            if search is None:
+                continue
+            try:
+                try:
+                    file = open_(path, flags)
+                except OSError as error:
+                    if error.errno != errno.ELOOP or flags == _FLAGS:
+                        raise
+                    file = open_(path, _FLAGS)
+                try:
+                    data = read(file, FIRST_READ)
+                    if len(data) == FIRST_READ:
+                        data = self._read_on(file, data, search)
+                finally:
+                    close(file)
+            except OSError as error:
+                if batch.named or error.errno not in _NO_FILE:
+                    errors.append(_cannot_read(path, error))
+                continue
+            except _TooLarge as error:
+                errors.append(FileError(os.fsdecode(path), None, None, "TM009", str(error)))
+                continue
+            if not search(data):
+                continue
+            shown = os.fsdecode(path)
+            if not (self._include_generated or batch.named) and GENERATED.search(data, 0, GENERATED_WITHIN):
+                generated.append(shown)
+            else:
+                digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+                real, linked = os.path.realpath(shown), os.path.islink(shown)
+                hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked))
+        return Found(tuple(hits), tuple(errors), tuple(generated))
+
+    def _read_on(self, file: int, data: bytes, search: Search) -> bytes:
+        """The whole content of a file that begins with `data`; nothing for one that is no regular file.
+
+        Raises _TooLarge for one over the size limit that holds a trigger; one without is as good as empty.
+        """
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            return b""
+        pieces, size = [data], len(data)
+        while size <= self._max_size:
+            piece = os.read(file, NEXT_READ)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+        window = b"".join(pieces)
+        while window:
+            if search(window):
+                raise _TooLarge(found.st_size, self._max_size)
+            piece = os.read(file, NEXT_READ)
+            window = piece and window[len(window) - self._overlap :] + piece
+        return b""
+
+
+class _TooLarge(Exception):
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"larger than the size limit ({size} bytes, limit {limit}); raise --max-size or exclude it")
+
+
+def search_for(literals: Sequence[bytes]) -> Search:
+    """A function that gives something true for bytes that hold one of the literals."""
+    wanted = sorted(set(literals))
+    together = [wanted[start : start + LITERALS_TOGETHER] for start in range(0, len(wanted), LITERALS_TOGETHER)]
+    try:
+        from ahocorasick_rs import BytesAhoCorasick, MatchKind
+    except ImportError:
+        return _search_plainly(wanted)
+    searches: list[Search] = [
+        BytesAhoCorasick(some, matchkind=MatchKind.LeftmostFirst).find_matches_as_indexes for some in together
+    ]
+    if len(searches) == 1:
+        return searches[0]
+    return lambda data: any(search(data) for search in searches)
+
+
+def _search_plainly(literals: Sequence[bytes]) -> Search:
+    """Without the automaton. Most literals share few short parts, so those are looked for first."""
+    wanted = [one for one in literals if not any(other in one for other in literals if other != one)]
+    return lambda data: any(one in data for one in wanted)
+
+
+def _cannot_read(path: bytes, error: OSError) -> FileError:
+    return FileError(os.fsdecode(path), None, None, "TM010", f"cannot read: {error.strerror or error}; not looked at")
