@@ -200,11 +200,9 @@ def test_killed_at_random_moments_every_file_is_old_or_new_and_undo_knows(tmp_pa
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         run = process.stdout.readline().strip()
-        spin = chance.randrange(0, 60)
-        while spin and process.poll() is None:
-            os.stat(planned[0].path)
-            os.listdir(tree)
-            spin -= 1
+        watched = chance.choice(planned)
+        while process.poll() is None and Path(watched.path).read_bytes() == watched.before:
+            pass
         process.send_signal(signal.SIGKILL)
         process.communicate()
         now = [Path(e.path).read_bytes() for e in planned]

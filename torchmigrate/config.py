@@ -252,8 +252,8 @@ def settings(config: Config, flags: Mapping[str, Any], names: Mapping[str, str])
     return merged, sources
 
 
-def check_options(settings: Settings, known: Mapping[str, Collection[str]], source: str) -> None:
-    """Refuse options for rules that do not exist or do not know them. `known` gives each rule's options by code.
+def check_options(settings: Settings, known: Mapping[str, Mapping[str, Collection[str]]], source: str) -> None:
+    """Refuse options that no rule knows. `known` gives by code each option's possible values, none for any.
 
     Raises ConfigError.
     """
@@ -261,9 +261,12 @@ def check_options(settings: Settings, known: Mapping[str, Collection[str]], sour
     for code, options in ((code, options) for table in tables for code, options in table.items()):
         if code not in known:
             raise ConfigError(f"{source}: unknown code {code}{near(code, known)}")
-        for name in options:
+        for name, value in options.items():
             if name not in known[code]:
                 raise ConfigError(f"{source}: {code} has no option {name!r}{near(name, known[code])}")
+            allowed = known[code][name]
+            if allowed and value not in allowed:
+                raise ConfigError(f"{source}: {code}.{name} is {value!r}, but must be one of {', '.join(allowed)}")
 
 
 def folder_of(path: str) -> str:

@@ -14,9 +14,9 @@ import click
 
 from torchmigrate import git, write
 from torchmigrate.cli import options, patches, terminal
-from torchmigrate.cli.running import Ran, Stop, run_all
-from torchmigrate.cli.stdin import filter_stdin
-from torchmigrate.model import EVERYTHING, SAFE_ONLY, FileResult, Settings, UsageError
+from torchmigrate.cli.running import Stop, run_all
+from torchmigrate.cli.stdin import look_at_stdin
+from torchmigrate.model import EVERYTHING, SAFE_ONLY, FileResult, Policy, Settings, UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
 
@@ -40,6 +40,8 @@ class Show:
     verbose: bool
     exit_zero: bool
     use_git: bool
+    silent: bool = False
+    """Nothing more goes to stdout."""
 
 
 def _diff_flags(function: F) -> F:
@@ -111,7 +113,7 @@ def _apply(given: dict[str, Any], *, writes: bool, allow_dirty: bool) -> int:
     settings, _ = options.settings(given)
     policy = EVERYTHING if unsafe else SAFE_ONLY
     if "-" in settings.paths:
-        return filter_stdin(settings, name, policy, show, writes=writes, unsafe=unsafe)
+        return _filter(settings, name, policy, show, writes=writes, unsafe=unsafe)
     if name:
         raise click.UsageError("--stdin-filename goes with the path -")
     ran = run_all(settings, policy, quiet=show.quiet)
@@ -123,7 +125,17 @@ def _apply(given: dict[str, Any], *, writes: bool, allow_dirty: bool) -> int:
         return conclude(summary, show)
     if settings.git and not allow_dirty:
         _refuse_dirty([result.path for result in summary.changed])
-    return _write(summary, show, settings, ran)
+    return _write(summary, show, settings)
+
+
+def _filter(settings: Settings, name: str | None, policy: Policy, show: Show, *, writes: bool, unsafe: bool) -> int:
+    """Read stdin; the migrated code goes to stdout, or its diff when nothing is to be written."""
+    ran, data = look_at_stdin(settings, name, policy)
+    summary = Summary(ran.results, ran.counts, ran.projects, unsafe=unsafe, written=writes)
+    if writes:
+        _emit([data if result.after is None else result.after for result in ran.results], show)
+        show = replace(show, silent=True)
+    return conclude(summary, show)
 
 
 def _show(given: dict[str, Any]) -> Show:
@@ -156,7 +168,7 @@ def _refuse_dirty(paths: Sequence[str]) -> None:
         )
 
 
-def _write(summary: Summary, show: Show, settings: Settings, ran: Ran) -> int:
+def _write(summary: Summary, show: Show, settings: Settings) -> int:
     from torchmigrate import journal, runs
 
     changed = summary.changed
@@ -184,7 +196,8 @@ def _left_alone(result: FileResult) -> FileResult:
 
 def conclude(summary: Summary, show: Show, notes: Sequence[str] = ()) -> int:
     """Print the outcome: data on stdout (or the output file), the summary on stderr; the exit code."""
-    _emit(list(_data(summary, show)), show)
+    if not show.silent:
+        _emit(_data(summary, show), show)
     if show.patch_out:
         notes = [*notes, *_patch_out(summary, show)]
     elif show.context == 0 and not summary.written and summary.changed and show.format == "text":

@@ -31,7 +31,10 @@ def check(form: str, output: str | None, quiet: bool, verbose: bool, exit_zero: 
     settings, _ = options.settings(given)
     if name and "-" not in settings.paths:
         raise click.UsageError("--stdin-filename goes with the path -")
-    ran = look_at_stdin(settings, name, LOOK) if "-" in settings.paths else run_all(settings, LOOK, quiet=quiet)
+    if "-" in settings.paths:
+        ran, _ = look_at_stdin(settings, name, LOOK)
+    else:
+        ran = run_all(settings, LOOK, quiet=quiet)
     summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
     _emit(_text(summary, form), output)
     if summary.interrupted:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from torchmigrate import config as configuration
-from torchmigrate import registry
 from torchmigrate.cli import options, terminal
+from torchmigrate.cli.running import select
 from torchmigrate.model import Settings
 
 _NOT_SHOWN = frozenset({"paths", "files_from", "changed_since", "max_changes", "load", "git"})
@@ -28,9 +28,7 @@ def config(path: str, file: str | None, isolated: bool, form: str) -> int:
         raise click.UsageError("--isolated and --config contradict each other")
     found = options.configuration((path,), isolated=isolated, file=file)
     settings, sources = configuration.settings(found, {}, {})
-    known = registry.load()
-    configuration.check_options(settings, registry.options_of(known.codemods), found.path or "")
-    known.select(settings.select, settings.ignore)
+    select(settings)
     names = [field.name for field in fields(Settings) if field.name not in _NOT_SHOWN]
     if form == "json":
         shown = {_key(n): {"value": _plain(settings, n), "source": _source(sources[n])} for n in names}

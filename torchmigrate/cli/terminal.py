@@ -53,22 +53,17 @@ class Progress:
         self._on = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = False
 
-    def update(self, done: int, total: int | None) -> None:
-        """Tell how many files are done, of how many if that is known."""
+    def update(self, seen: int, done: int, candidates: int) -> None:
+        """Tell how many files were seen so far, and of how many candidates among them the work is done."""
         now = time.monotonic()
         if not self._on or now < self._next:
             return
         self._next = now + _REFRESH
-        line = f"{done:,} files" if not total else f"{done:,} of {total:,} files{self._left(now, done, total)}"
-        sys.stderr.write(_CLEAR + line)
+        left = (now - self._start) / done * (candidates - done) if done else 0
+        soon = f", about {left:.0f} s left" if left >= 1 else ""
+        sys.stderr.write(f"{_CLEAR}{seen:,} files seen, {done:,} of {candidates:,} looked at{soon}")
         sys.stderr.flush()
         self._shown = True
-
-    def _left(self, now: float, done: int, total: int) -> str:
-        if not done:
-            return ""
-        seconds = (now - self._start) / done * (total - done)
-        return f", about {seconds:.0f} s left"
 
     def clear(self) -> None:
         """Take the line away."""

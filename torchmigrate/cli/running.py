@@ -1,0 +1,108 @@
+"""One run of a migration from the command line: results in order, progress, and Ctrl-C that loses nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import FrameType, TracebackType
+from typing import Self
+
+from torchmigrate import config, registry
+from torchmigrate.cli.terminal import Progress
+from torchmigrate.migration import Migration
+from torchmigrate.model import (
+    Decision,
+    FileError,
+    FileResult,
+    Policy,
+    Project,
+    ScanCounts,
+    Selection,
+    Settings,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run gave: the results in order of path, and what it saw. An interrupted run gave what was ready."""
+
+    results: Sequence[FileResult]
+    counts: ScanCounts
+    projects: Sequence[Project]
+    interrupted: bool = False
+
+
+def select(settings: Settings, source: str = "configuration") -> Selection:
+    """The rules that the settings pick, with options that exist. Raises UsageError."""
+    known = registry.load(settings.load)
+    chosen = registry.selection(known, settings)
+    options = {rule.code: {name: option.values for name, option in rule.options.items()} for rule in known.codemods}
+    config.check_options(settings, options, source)
+    return chosen
+
+
+def run_all(settings: Settings, policy: Policy, *, quiet: bool) -> Ran:
+    """Run over all files of the settings. Raises UsageError."""
+    progress = Progress(quiet=quiet)
+
+    def tell(counts: ScanCounts, waiting: int) -> None:
+        progress.update(counts.seen, counts.looked_at - waiting, counts.looked_at)
+
+    results: list[FileResult] = []
+    interrupted = False
+    with Migration(settings, select(settings), policy, progress=tell) as migration:
+        try:
+            for result in migration.run():
+                results.append(result)  # noqa: PERF402 (what is there at Ctrl-C is kept)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            progress.clear()
+        results += (FileResult(error.path, errors=(error,)) for error in _once(migration.errors))
+        results.sort(key=lambda result: result.path)
+        if settings.max_changes is not None and not interrupted:
+            results = _capped(migration, results, policy, settings.max_changes)
+        return Ran(results, migration.counts, list(migration.projects.values()), interrupted)
+
+
+def _once(errors: Sequence[FileError]) -> list[FileError]:
+    return list(dict.fromkeys(errors))
+
+
+def _capped(migration: Migration, results: Sequence[FileResult], policy: Policy, most: int) -> list[FileResult]:
+    """The results with only the first changes taken, in order of path and position."""
+    kept: list[FileResult] = []
+    left = most
+    for result in results:
+        keys = list(dict.fromkeys(f.decision_key for f in result.findings if f.key in result.accepted))
+        if len(keys) > left:
+            declined = dict.fromkeys(keys[left:], Decision(Verdict.DECLINE))
+            result = migration.process_one(result.path, replace(policy, decisions={**policy.decisions, **declined}))
+            keys = keys[:left]
+        left -= len(keys)
+        kept.append(result)
+    return kept
+
+
+class Stop:
+    """While files are written, Ctrl-C is kept for the moment between two of them; the second one ends at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        signal.signal(signal.SIGINT, self._before)
