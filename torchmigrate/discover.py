@@ -91,6 +91,10 @@ class Discovery:
     kinds: frozenset[str]
     errors: list[FileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _keep: _Filter = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._keep = _Filter.of(self.settings, self.kinds)
 
     def batches(self) -> Iterator[Batch]:
         """Every file once, in batches. Raises UsageError for a path that does not exist, before anything else."""
@@ -98,14 +102,14 @@ class Discovery:
         files = list(dict.fromkeys(files))
         for start in range(0, len(files), BATCH):
             yield Batch("", tuple(os.fsencode(path) for path in files[start : start + BATCH]), named=True)
-        keep = _Filter.of(self.settings, self.kinds)
         real = {folder: os.path.realpath(folder or os.curdir) for folder in folders}
         taken = {os.path.realpath(path) for path in files}
         for folder, home in real.items():
             inner = tuple(below(other, home) for other in real.values() if other != home and below(other, home))
             apart = frozenset(filter(None, (below(path, home) for path in taken)))
-            for names in self._below(folder):
-                kept = [name for name in keep(folder, names) if name not in apart]
+            for kept in self._below(folder):
+                if apart:
+                    kept = [name for name in kept if name not in apart]
                 if inner:
                     kept = [name for name in kept if not name.startswith(tuple(other + b"/" for other in inner))]
                 for start in range(0, len(kept), BATCH):
@@ -141,50 +145,54 @@ class Discovery:
             self.settings.include_stubs or not path.endswith(".pyi")
         )
 
-    def _below(self, folder: str) -> Iterator[Sequence[bytes]]:
+    def _below(self, folder: str) -> Iterator[list[bytes]]:
+        """The wanted names below one folder."""
         where = folder or os.curdir
         tree = git.toplevel(where) if self.settings.git else None
         if self.settings.changed_since is not None:
             if tree is None:
                 raise UsageError(f"--changed-since needs a git repository, and {where} is in none")
-            yield from self._changed(where, self.settings.changed_since)
+            yield from self._changed(folder, where, self.settings.changed_since)
         elif tree is not None and self.settings.gitignore:
             yield from self._listed_by_git(folder, where, tree)
         else:
-            yield from self._walk(where)
+            yield from self._walked(folder, where)
 
-    def _changed(self, where: str, reference: str) -> Iterator[list[bytes]]:
+    def _changed(self, folder: str, where: str, reference: str) -> Iterator[list[bytes]]:
         try:
             beside = git.untracked(where)
-            yield git.changed_since(where, reference)
-            yield _names(beside.output()[0])
+            for names in (git.changed_since(where, reference), _names(beside.output()[0])):
+                yield _outside_environments(where, names, self._keep(folder, names))
         except git.GitError as error:
             raise UsageError(f"--changed-since {reference}: {error}") from None
 
-    def _listed_by_git(self, folder: str, where: str, tree: str) -> Iterator[Sequence[bytes]]:
+    def _walked(self, folder: str, where: str) -> Iterator[list[bytes]]:
+        for names in self._walk(where):
+            yield self._keep(folder, names)
+
+    def _listed_by_git(self, folder: str, where: str, tree: str) -> Iterator[list[bytes]]:
         """Tracked files first; git looks for the untracked ones meanwhile."""
         try:
             beside = git.untracked(where)
         except git.GitError as error:
-            yield from self._instead_of_git(where, error)
+            yield from self._instead_of_git(folder, where, error)
             return
         try:
             try:
                 names = _names(git.tracked(where).output()[0])
             except git.GitError as error:
-                yield from self._instead_of_git(where, error)
+                yield from self._instead_of_git(folder, where, error)
                 return
-            outside = _outside_environments(where, names)
-            yield outside
+            yield _outside_environments(where, names, self._keep(folder, names))
             others, said = beside.output()
         finally:
             beside.stop()
         self.errors.extend(_unreadable_folders(folder, said))
         more = _names(others)
         if not names and not more and git.is_ignored(where):
-            yield from self._walk(where)
+            yield from self._walked(folder, where)
             return
-        yield _outside_environments(where, [name for name in more if not name.endswith(b"/")])
+        yield _outside_environments(where, more, self._keep(folder, more))
         nested = [os.fsdecode(name[:-1]) for name in more if name.endswith(b"/")]
         if os.path.exists(os.path.join(tree, ".gitmodules")):
             home = os.path.realpath(where)
@@ -195,9 +203,9 @@ class Discovery:
             noun = "repository" if len(nested) == 1 else "repositories"
             self.notes.append(f"{len(nested)} nested {noun} not entered: {listed} (name one to look at it)")
 
-    def _instead_of_git(self, where: str, error: git.GitError) -> Iterator[list[bytes]]:
+    def _instead_of_git(self, folder: str, where: str, error: git.GitError) -> Iterator[list[bytes]]:
         self.notes.append(f"git could not list {where} ({error}); its folders were walked instead")
-        yield from self._walk(where)
+        yield from self._walked(folder, where)
 
     def _walk(self, where: str) -> Iterator[list[bytes]]:
         """Files below a folder, a folder at a time or more; symbolic links to folders are not followed."""
@@ -291,14 +299,18 @@ _NOT_INSTALLED_PART = re.compile(
 )
 
 
-def _outside_environments(where: str, names: list[bytes]) -> list[bytes]:
-    """Names without those in folders that hold no source of the project."""
+def _outside_environments(where: str, listed: Iterable[bytes], kept: list[bytes]) -> list[bytes]:
+    """The kept ones of the listed names, without those in folders that hold no source of the project."""
     is_environment = os.path.exists(os.path.join(where, "pyvenv.cfg"))
     skipped = (_NOT_INSTALLED_PART if is_environment else _SKIPPED_PART).search
-    environments = tuple(name[: -len(b"pyvenv.cfg")] for name in names if name.endswith(b"/pyvenv.cfg"))
+    environments = tuple(name[: -len(b"pyvenv.cfg")] for name in listed if name.endswith(b"/pyvenv.cfg"))
     if environments:
-        names = [name for name in names if not name.startswith(environments)]
-    return [name for name in names if not skipped(name)]
+        kept = [name for name in kept if not name.startswith(environments)]
+    folders = {name.rpartition(b"/")[0] for name in kept}
+    left_out = {folder for folder in folders if skipped(folder + b"/")}
+    if left_out:
+        kept = [name for name in kept if name.rpartition(b"/")[0] not in left_out]
+    return kept
 
 
 def _unreadable_folders(folder: str, said: str) -> Iterator[FileError]:
