@@ -248,30 +248,65 @@ class Discovery:
 class _Filter:
     """Keeps the names that are of the wanted kinds and that the include and exclude patterns allow."""
 
-    def __init__(self, wanted: Callable[[bytes], bool], include: Sequence[str], exclude: Sequence[str]) -> None:
+    def __init__(self, wanted: Callable[[bytes], bool], settings: Settings) -> None:
         self._wanted = wanted
-        self._include, self._exclude = _patterns(include), _patterns(exclude)
+        self._include = _Patterns.of(settings.include, settings.include_from)
+        self._exclude = _Patterns.of(settings.exclude, settings.exclude_from)
 
     @classmethod
     def of(cls, settings: Settings, kinds: frozenset[str]) -> _Filter:
         patterns = [p for kind in KINDS if kind in kinds for p in KINDS[kind] if settings.include_stubs or p != "*.pyi"]
         if all(re.fullmatch(r"\*\.\w+", pattern) for pattern in patterns):
             endings = tuple(os.fsencode(pattern[1:]) for pattern in patterns)
-            return cls(lambda name: name.endswith(endings), settings.include, settings.exclude)
+            return cls(lambda name: name.endswith(endings), settings)
 
         def wanted(name: bytes) -> bool:
             base = os.fsdecode(name.rpartition(b"/")[2])
             return kind_of(base) in kinds and (settings.include_stubs or not base.endswith(".pyi"))
 
-        return cls(wanted, settings.include, settings.exclude)
+        return cls(wanted, settings)
 
     def __call__(self, folder: str, names: Iterable[bytes]) -> list[bytes]:
         kept = list(filter(self._wanted, names))
         if self._include is not None:
-            kept = [name for name in kept if _any_form(self._include, folder, name)]
+            kept = self._include.split(folder, kept)[0]
         if self._exclude is not None:
-            kept = [name for name in kept if not _any_form(self._exclude, folder, name)]
+            kept = self._exclude.split(folder, kept)[1]
         return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Patterns of one option, relative to `home` where they come from a configuration file."""
+
+    spec: pathspec.GitIgnoreSpec
+    home: str | None
+
+    @classmethod
+    def of(cls, given: Sequence[str], home: str | None) -> _Patterns | None:
+        spec = _patterns(given)
+        return None if spec is None else cls(spec, home)
+
+    def split(self, folder: str, names: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The names below a root that the patterns match, and the others."""
+        forms = self._forms(folder)
+        found: tuple[list[bytes], list[bytes]] = ([], [])
+        for name in names:
+            path = os.fsdecode(name)
+            found[not any(self.spec.match_file(form(path)) for form in forms)].append(name)
+        return found
+
+    def _forms(self, folder: str) -> list[Callable[[str], str]]:
+        if self.home is None:
+            as_printed: list[Callable[[str], str]] = [lambda path: join(folder, path)] if folder else []
+            return [lambda path: path, *as_printed]
+        root, home = os.path.realpath(folder or os.curdir), os.path.realpath(self.home)
+        if root == home:
+            return [lambda path: path]
+        if under := os.fsdecode(below(root, home)):
+            return [lambda path: join(under, path)]
+        above = os.fsdecode(below(home, root)) + "/"
+        return [lambda path: path.removeprefix(above) if path.startswith(above) else ""]
 
 
 def _patterns(given: Sequence[str]) -> pathspec.GitIgnoreSpec | None:
@@ -279,12 +314,6 @@ def _patterns(given: Sequence[str]) -> pathspec.GitIgnoreSpec | None:
         return compiled(given)
     except ValueError as error:
         raise UsageError(f"not a file pattern: {error}") from None
-
-
-def _any_form(spec: pathspec.GitIgnoreSpec, folder: str, name: bytes) -> bool:
-    """Whether patterns match a file as seen from its root, or as its path is printed."""
-    path = os.fsdecode(name)
-    return spec.match_file(path) or (bool(folder) and spec.match_file(join(folder, path)))
 
 
 def _names(listed: bytes) -> list[bytes]:

@@ -201,7 +201,11 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The effective settings of a run, from configuration files and flags."""
+    """The effective settings of a run, from configuration files and flags.
+
+    `include_from` and `exclude_from` are the folders of the configuration files that the patterns come from and are
+    relative to; None for patterns of the command line, which hold for a path as it is printed or seen from its root.
+    """
 
     paths: tuple[str, ...] = (".",)
     select: tuple[str, ...] = ()
@@ -223,6 +227,8 @@ class Settings:
     changed_since: str | None = None
     max_changes: int | None = None
     overrides: tuple[Override, ...] = ()
+    include_from: str | None = None
+    exclude_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
