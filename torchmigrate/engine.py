@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from torchmigrate import compose
 from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
-from torchmigrate.edits import Edit
+from torchmigrate.edits import Edit, ReplaceText
 from torchmigrate.imports import Import, insertions
 from torchmigrate.model import (
     Choice,
@@ -31,6 +31,8 @@ from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import Source, SourceError, Splice, read_python, splice
 from torchmigrate.suppress import Suppressions
 from torchmigrate.versions import older
+
+_PYTHON = ("python", "notebook")
 
 
 def digest(data: bytes) -> str:
@@ -70,7 +72,7 @@ def process(
         source, module = _open(path, data, project, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data))
-    suppressions = Suppressions.read(module.text)
+    suppressions = Suppressions.read(module.text, kind in _PYTHON)
     offers, errors = _plan(path, module, codemods, kind, suppressions)
     findings = tuple(f for offer in offers for f in offer.findings)
     result = FileResult(path, findings, tuple(errors), digest=digest(data))
@@ -112,7 +114,7 @@ def _plan(
     keys: dict[str, int] = {}
     for codemod in codemods:
         try:
-            check = codemod.check if kind in ("python", "notebook") else codemod.check_text
+            check = codemod.check if kind in _PYTHON else codemod.check_text
             plans = list(check(module))
         except RecursionError:
             errors.append(FileError(path, 1, 1, "TM005", f"{codemod.code}: nested too deeply; not looked at"))
@@ -244,7 +246,7 @@ def _carry_out(
         decision = policy.decide(offer.findings[0])
         keys = frozenset(f.key for f in offer.findings)
         if decision.verdict is Verdict.SUPPRESS:
-            comment = _ignore_comment(module, offer)
+            comment = _ignore_comment(module, offer, kind)
             if comment is not None:
                 taken.append(_Taken(keys, (comment,), (), offer.codemod.code))
         elif decision.verdict is Verdict.ACCEPT and decision.choice < len(offer.options):
@@ -314,16 +316,24 @@ def _readable(module: Module, text: str, kind: str) -> bool:
     return compiles(text) or not compiles(module.text)
 
 
-def _ignore_comment(module: Module, offer: _Offer) -> Edit | None:
-    """A suppression comment on its own line above the code that a finding points at."""
-    from torchmigrate.edits import ReplaceText
-
-    place = offer.plan.places[0] if isinstance(offer.plan, Change) else Place(offer.plan.anchor, ())
-    anchor = place.anchor
-    start, _ = _extent(module, module.statement(anchor) if isinstance(anchor, (ast.expr, ast.stmt)) else anchor)
-    at = module.lines.line_start(start)
-    indent = module.text[at:start]
-    if indent.strip():
-        indent = indent[: len(indent) - len(indent.lstrip())]
-    comment = f"{indent}# torchmigrate: ignore[{offer.codemod.code}]{module.lines.newline_near(start)}"
-    return ReplaceText(at, at, comment)
+def _ignore_comment(module: Module, offer: _Offer, kind: str) -> Edit | None:
+    """A suppression comment above the line that a finding begins on, or else behind the line that it ends on."""
+    anchor = offer.plan.places[0].anchor if isinstance(offer.plan, Change) else offer.plan.anchor
+    start, end = _extent(module, anchor)
+    at, after = module.lines.line_start(start), module.lines.line_end(end)
+    line = module.text[at:start]
+    indent = line[: len(line) - len(line.lstrip())]
+    mark = f"# torchmigrate: ignore[{offer.codemod.code}]"
+    newline = module.lines.newline_near(start)
+    tail = after - len(module.text[end:after]) + len(module.text[end:after].rstrip("\r\n"))
+    above = ReplaceText(at, at, f"{indent}{mark}{newline}")
+    behind = ReplaceText(tail, tail, f"  {mark}")
+    for edit, shift in ((above, 1), (behind, 0)):
+        text = module.rebuild([Splice(edit.start, edit.end, edit.text)])
+        seen = Suppressions.read(text, kind in _PYTHON) if kind != "notebook" else None
+        first, last = (module.lines.position(offset)[0] + shift for offset in (start, end))
+        if seen is not None and seen.reason(offer.codemod.code, first, last) is None:
+            continue
+        if _readable(module, text, kind):
+            return edit
+    return None

@@ -282,6 +282,7 @@ class _Builder:
 
     def _enter(self, node: ast.AST, frame: _Frame) -> list[tuple[ast.AST, _Frame]] | None:
         names = self.names
+        parents = names.parents
         match node:
             case ast.Name():
                 if isinstance(node.ctx, ast.Load):
@@ -321,10 +322,18 @@ class _Builder:
             case ast.Global() | ast.Nonlocal():
                 for name in node.names:
                     frame.scope.outer[name] = isinstance(node, ast.Global)
-            case ast.Assign(targets=[ast.Name() as target], value=value):
-                self._bind(target.id, Kind.ASSIGN, node, frame, value=value)
-                self.names.parents[target] = node
-                return [(value, frame)]
+            case ast.Assign(targets=targets, value=value):
+                unnamed: list[tuple[ast.AST, _Frame]] = []
+                for target in targets:
+                    named = _assigned(target, value)
+                    for bound, given in named:
+                        self._bind(bound.id, Kind.ASSIGN, node, frame, value=given)
+                        parents[bound] = target
+                    if named:
+                        parents[target] = node
+                    else:
+                        unnamed.append((target, frame))
+                return [*unnamed, (value, frame)]
             case ast.AnnAssign(target=ast.Name() as target, value=value):
                 if value is not None:
                     self._bind(target.id, Kind.ASSIGN, node, frame, value=value)
@@ -420,6 +429,19 @@ class _Builder:
         for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
             if arg is not None:
                 self._bind(arg.arg, Kind.PARAMETER, arg, frame)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.Name, ast.expr]]:
+    """The names that an assignment gives a value of their own: `a = x`, `a, b = x, y`; nothing for other targets."""
+    match target, value:
+        case ast.Name(), _:
+            return [(target, value)]
+        case ((ast.Tuple(elts=targets) | ast.List(elts=targets)), (ast.Tuple(elts=values) | ast.List(elts=values))):
+            names = [one for one in targets if isinstance(one, ast.Name)]
+            whole = len(names) == len(targets) == len(values)
+            if whole and not any(isinstance(one, ast.Starred) for one in values):
+                return list(zip(names, values, strict=True))
+    return []
 
 
 def _type_checking(test: ast.expr) -> bool:

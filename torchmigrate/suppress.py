@@ -6,7 +6,9 @@ what begins on the next line of code. Codes may be prefixes (`TM1`); a comment w
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from dataclasses import dataclass, field
 
 MARK = "torchmigrate:"
@@ -40,18 +42,22 @@ class Suppressions:
         self.found = found
 
     @classmethod
-    def read(cls, text: str) -> Suppressions:
-        """Collect the comments of a text; strings that only look like a comment cannot be told apart in other formats
-        than Python, where a line has to carry a `#` anyway."""
+    def read(cls, text: str, python: bool = True) -> Suppressions:
+        """Collect the comments of a text. In Python only real comments count, not strings that hold such text; in other
+        formats any line with a `#` or `//` before the words."""
         found: list[Suppression] = []
         if MARK not in text:
             return cls(found)
         lines = re.split(r"\r\n|\r|\n", text)
+        comments = _comments(text) if python else None
         for number, line in enumerate(lines, 1):
-            if MARK not in line or (match := _COMMENT.search(line)) is None:
+            if MARK not in line:
+                continue
+            start = 0 if comments is None else comments.get(number)
+            if start is None or (match := _COMMENT.search(line, start)) is None:
                 continue
             codes = tuple(code.strip() for code in match["codes"].split(","))
-            alone = not line[: match.start()].strip(" \t\"',")
+            alone = not line[: match.start()].strip(" \t\f\"',")
             one = Suppression(
                 number, match.start() + 1, codes, match["reason"].strip(), match["file"] is not None, alone
             )
@@ -78,6 +84,18 @@ class Suppressions:
             and any(code.startswith(name) for code in codes)
             and not any(used.startswith(name) for used in one.used)
         ]
+
+
+def _comments(text: str) -> dict[int, int] | None:
+    """The column at which the comment of each line of Python begins; None where the text has no such tokens."""
+    found: dict[int, int] = {}
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+            if token.type == tokenize.COMMENT:
+                found[token.start[0]] = token.start[1]
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return found
 
 
 def _next_code_line(lines: list[str], number: int) -> int:

@@ -52,21 +52,37 @@ def rewrite(text: str, offset: int, edits: Sequence[Anchored]) -> str:
     for one in edits:
         holes = {name: place(*extent) for name, extent in one.holes.items()}
         wanted.setdefault(place(one.start, one.end), []).append((one.edit, holes))
-    composed = _Composed(wanted)
+    composed = _Composed(wanted, _whole(tree))
     result = MetadataWrapper(tree, unsafe_skip_copy=True).visit(composed)
     if composed.left:
         raise SourceError("TM006", "libcst does not find an expression again at its place")
     return result.code[1:-1]
 
 
+def _whole(tree: cst.Module) -> cst.BaseExpression:
+    """The expression that a module of one wrapped expression holds."""
+    match tree.body:
+        case [cst.SimpleStatementLine(body=[cst.Expr(value=value)])]:
+            return value
+    raise SourceError("TM006", "this is not one expression")
+
+
 class _Composed(cst.CSTTransformer):
-    """Calls every edit of a node in order, each with the node that the one before it returned."""
+    """Calls every edit of a node in order, each with the node that the one before it returned.
+
+    The parentheses around the `whole` are not its own: its edits do not see them and cannot take them away.
+    """
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, wanted: dict[Place, list[tuple[ExpressionEdit, Mapping[str, Place]]]]) -> None:
+    def __init__(
+        self,
+        wanted: dict[Place, list[tuple[ExpressionEdit, Mapping[str, Place]]]],
+        whole: cst.BaseExpression,
+    ) -> None:
         super().__init__()
         self.left = dict(wanted)
+        self._whole = whole
         self._holes = {hole for edits in wanted.values() for _, holes in edits for hole in holes.values()}
         self._done: dict[Place, cst.BaseExpression] = {}
 
@@ -75,7 +91,14 @@ class _Composed(cst.CSTTransformer):
             return updated_node
         where = self.get_metadata(PositionProvider, original_node)
         key = ((where.start.line, where.start.column), (where.end.line, where.end.column))
-        for edit, holes in self.left.pop(key, ()):
+        edits = self.left.pop(key, ())
+        if edits and original_node is self._whole:
+            left, right = updated_node.lpar[0], updated_node.rpar[-1]
+            updated_node = updated_node.with_changes(lpar=updated_node.lpar[1:], rpar=updated_node.rpar[:-1])
+            for edit, holes in edits:
+                updated_node = self._apply(edit, holes, original_node, updated_node)
+            return updated_node.with_changes(lpar=[left, *updated_node.lpar], rpar=[*updated_node.rpar, right])
+        for edit, holes in edits:
             updated_node = self._apply(edit, holes, original_node, updated_node)
         if key in self._holes:
             self._done[key] = updated_node

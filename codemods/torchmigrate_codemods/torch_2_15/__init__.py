@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from torchmigrate.codemod import Codemod
+from torchmigrate_codemods.torch_2_15.fsdp_reduce_dtype import FsdpReduceDtype
 
-CODEMODS: tuple[type[Codemod], ...] = ()
+CODEMODS: tuple[type[Codemod], ...] = (FsdpReduceDtype,)

@@ -1,0 +1,490 @@
+"""Fixtures for rules: files before and after, and the checks that follow from each.
+
+    fixtures/torch_2_15/init_device_id/
+      rewrite/spawn_worker.in.py  spawn_worker.out.py  [spawn_worker.toml]
+      noop/gloo_only.py           zero findings
+      manual/from_env.py          from_env.toml (the expected findings)
+
+The folder is a rule's name with underscores. In a test module:
+
+    @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in cases(Path("fixtures"), CODEMODS)])
+    def test_fixture(case):
+        case.run()
+
+The optional TOML file beside a fixture may say: `options` (a table), `min_torch`, `max_torch`, `min_python`, `facts` (a
+table of project facts), `path` (the name under which the engine sees the file), `accept` ("all" or "safe"), `others`
+(codes of rules that find something here as well), `errors` (engine codes expected), and `[[findings]]`: `line`, and any
+of `code`, `message` (a part of it), `safety`, `outcome`, `after` (a part of it) and `choice` (which answer is taken).
+An input that is TOML itself is called `NAME.in.toml`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torchmigrate.codemod import Codemod
+from torchmigrate.engine import process
+from torchmigrate.model import EVERYTHING, LOOK, SAFE_ONLY, Decision, FileResult, Finding, Outcome, Policy, Project
+from torchmigrate.model import Verdict as _Verdict
+from torchmigrate.module import Module
+from torchmigrate.parse import compiles, parse_python
+from torchmigrate.source import read_python
+
+KINDS = ("rewrite", "noop", "manual")
+_KEYS = frozenset(
+    "options min_torch max_torch min_python facts path accept others errors findings".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One finding that a fixture expects; what is None is not looked at."""
+
+    line: int
+    code: str
+    message: str | None = None
+    safety: str | None = None
+    outcome: str | None = None
+    after: str | None = None
+    choice: int | None = None
+
+    def fits(self, finding: Finding) -> bool:
+        """Whether a finding is the expected one."""
+        return (
+            finding.span.line == self.line
+            and finding.code == self.code
+            and (self.message is None or self.message in finding.message)
+            and self.safety in (None, finding.safety.value)
+            and self.outcome in (None, finding.outcome.value)
+            and (self.after is None or self.after in (finding.after or ""))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One fixture of one rule, with every other codemod beside it."""
+
+    kind: str
+    name: str
+    source: Path
+    rule: type[Codemod]
+    codemods: tuple[type[Codemod], ...]
+    before: bytes
+    after: bytes | None = None
+    path: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    project: Project = field(default_factory=Project)
+    accept: str = "all"
+    others: frozenset[str] = frozenset()
+    errors: tuple[str, ...] = ()
+    findings: tuple[Expected, ...] | None = None
+
+    @property
+    def format(self) -> str:
+        """The engine's name for the file's format."""
+        return format_of(self.path)
+
+    def process(self, data: bytes, policy: Policy) -> FileResult:
+        """What the rule alone makes of some content."""
+        return process(self.path, data, [self.rule(self.options)], self.project, policy, self.format)
+
+    @functools.cached_property
+    def seen(self) -> FileResult:
+        """The rule's findings, nothing taken."""
+        return self.process(self.before, LOOK)
+
+    @functools.cached_property
+    def policy(self) -> Policy:
+        """What the fixture accepts: everything (or the safe changes), and the choices that it names."""
+        chosen = {
+            finding.decision_key: Decision(_Verdict.ACCEPT, expected.choice)
+            for expected in self.findings or ()
+            if expected.choice is not None
+            for finding in self.seen.findings
+            if expected.fits(finding)
+        }
+        base = {"all": EVERYTHING, "safe": SAFE_ONLY}[self.accept]
+        return replace(base, decisions=chosen)
+
+    @functools.cached_property
+    def taken(self) -> FileResult:
+        """The rule's result with the fixture's policy."""
+        return self.process(self.before, self.policy)
+
+    @property
+    def offered(self) -> list[str]:
+        """The decision keys of the rewrites on offer, each once, in order."""
+        return list(dict.fromkeys(f.decision_key for f in self.seen.findings if f.outcome is Outcome.REWRITE))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Case:
+    """One check of one fixture; `id` reads `TM101/spawn_worker/idempotent`."""
+
+    id: str
+    example: Example
+    check: Callable[[Example], None]
+
+    def run(self) -> None:
+        """Raises AssertionError with what was expected and what came."""
+        self.check(self.example)
+
+
+def format_of(path: str) -> str:
+    """The engine's format name for a file name."""
+    if path.endswith((".py", ".pyi")):
+        return "python"
+    if path.endswith(".ipynb"):
+        return "notebook"
+    from torchmigrate import documents
+
+    return documents.kind_of(path) or "unknown"
+
+
+# -- finding fixtures ------------------------------------------------------------------------------------------
+
+
+def cases(root: Path, codemods: Sequence[type[Codemod]]) -> list[Case]:
+    """Every check of every fixture below `root` (a folder of release folders, or of rule folders).
+
+    Raises ValueError for a folder that no rule answers to and for a fixture that is not complete.
+    """
+    found = [
+        Case(f"{one.rule.code}/{one.name}/{check.__name__.strip('_')}", one, check)
+        for one in examples(root, codemods)
+        for check in _CHECKS[one.kind]
+        if one.format == "python" or check not in _PYTHON_ONLY
+    ]
+    twice = {case.id for case in found if sum(other.id == case.id for other in found) > 1} if found else set()
+    if len({case.id for case in found}) != len(found):
+        raise ValueError(f"two fixtures of one rule have one name: {', '.join(sorted(twice))}")
+    return found
+
+
+def examples(root: Path, codemods: Sequence[type[Codemod]]) -> Iterator[Example]:
+    """Every fixture below `root`, by rule, kind and name."""
+    for folder in sorted(p for p in root.glob("**/") if any((p / kind).is_dir() for kind in KINDS)):
+        rule = _rule_of(folder.name, codemods)
+        for kind in KINDS:
+            yield from _examples(folder / kind, kind, rule, tuple(codemods))
+
+
+def _rule_of(folder: str, codemods: Sequence[type[Codemod]]) -> type[Codemod]:
+    for codemod in codemods:
+        if codemod.name.replace("-", "_") == folder:
+            return codemod
+    raise ValueError(f"no codemod is called {folder.replace('_', '-')} (the name of a fixture folder)")
+
+
+def _examples(folder: Path, kind: str, rule: type[Codemod], codemods: tuple[type[Codemod], ...]) -> Iterator[Example]:
+    if not folder.is_dir():
+        return
+    for source in sorted(p for p in folder.iterdir() if p.is_file()):
+        stem, marked, ending = source.name.partition(".in.")
+        if not marked:
+            stem, ending = source.name.partition(".")[0], source.name.partition(".")[2]
+            if kind == "rewrite" or ending == "toml" or ".out." in source.name:
+                _belongs(source, kind)
+                continue
+        target = folder / f"{stem}.out.{ending}"
+        if kind == "rewrite" and not target.is_file():
+            raise ValueError(f"{source} has no {target.name} beside it")
+        settings = folder / f"{stem}.toml"
+        given = tomllib.loads(settings.read_text("utf-8")) if settings.is_file() else {}
+        yield _example(source, kind, stem, ending, rule, codemods, target if kind == "rewrite" else None, given)
+
+
+def _belongs(source: Path, kind: str) -> None:
+    """Raises ValueError for a file that belongs to no fixture, so that a misspelt name is not passed over."""
+    stem, _, ending = source.name.partition(".")
+    if ending.startswith("out."):
+        wanted = source.with_name(f"{stem}.in.{ending.removeprefix('out.')}").exists()
+    elif ending == "toml":
+        wanted = any(p != source and p.name.partition(".")[0] == stem for p in source.parent.iterdir())
+    else:
+        wanted = False
+    if not wanted:
+        raise ValueError(f"{source} belongs to no fixture of kind {kind}")
+
+
+def _example(
+    source: Path,
+    kind: str,
+    stem: str,
+    ending: str,
+    rule: type[Codemod],
+    codemods: tuple[type[Codemod], ...],
+    target: Path | None,
+    given: Mapping[str, Any],
+) -> Example:
+    if unknown := set(given) - _KEYS:
+        raise ValueError(f"{source.with_name(stem + '.toml')}: unknown {', '.join(sorted(unknown))}")
+    findings = given.get("findings")
+    if kind == "manual" and not findings:
+        raise ValueError(f"{source} says no expected findings in {stem}.toml")
+    project = Project(
+        torch_min=given.get("min_torch", Project().torch_min),
+        torch_min_source="pyproject.toml" if "min_torch" in given else "default",
+        torch_max=given.get("max_torch"),
+        python_min=given.get("min_python"),
+        facts={name: _frozen(value) for name, value in given.get("facts", {}).items()},
+    )
+    return Example(
+        kind=kind,
+        name=stem,
+        source=source,
+        rule=rule,
+        codemods=codemods,
+        before=source.read_bytes(),
+        after=target.read_bytes() if target else None,
+        path=given.get("path", f"{stem}.{ending}"),
+        options=given.get("options", {}),
+        project=project,
+        accept=given.get("accept", "all"),
+        others=frozenset(given.get("others", ())),
+        errors=tuple(given.get("errors", ())),
+        findings=None if findings is None else tuple(Expected(**{"code": rule.code, **one}) for one in findings),
+    )
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_frozen(one) for one in value)
+    return value
+
+
+# -- the checks ------------------------------------------------------------------------------------------------
+
+
+def _exact(one: Example) -> None:
+    """The rewrite gives the fixture's output, byte for byte."""
+    assert one.after is not None
+    _same(one.after, one.taken.after if one.taken.after is not None else one.before, one.source)
+    _errors(one, one.taken)
+
+
+def _findings(one: Example) -> None:
+    """The findings are the expected ones, no more and no fewer (when the fixture names them)."""
+    _errors(one, one.seen)
+    if one.findings is None:
+        assert one.seen.findings, f"{one.source}: nothing found"
+        return
+    left = list(one.seen.findings)
+    for expected in one.findings:
+        found = next((f for f in left if expected.fits(f)), None)
+        assert found is not None, f"{one.source}: no finding {expected} among\n{_listed(one.seen.findings)}"
+        left.remove(found)
+    assert not left, f"{one.source}: findings that the fixture does not expect\n{_listed(left)}"
+    if one.kind == "manual":
+        rewrites = [f for f in one.seen.findings if f.outcome is Outcome.REWRITE]
+        assert not rewrites, f"{one.source}: rewrites offered\n{_listed(rewrites)}"
+
+
+def _silent(one: Example) -> None:
+    """A no-op has no finding at all and stays as it is."""
+    assert not one.seen.findings, f"{one.source}: found\n{_listed(one.seen.findings)}"
+    _errors(one, one.seen)
+    assert one.taken.after is None
+
+
+def _parses(one: Example) -> None:
+    """The output parses and compiles."""
+    assert one.after is not None
+    text = read_python(one.after).text
+    parse_python(text)
+    assert compiles(text) or not compiles(read_python(one.before).text), f"{one.source}: output does not compile"
+
+
+def _idempotent(one: Example) -> None:
+    """A second run offers no rewrite."""
+    assert one.after is not None
+    declined = {f.decision_key for f in one.seen.findings} - {f.decision_key for f in _taken(one)}
+    again = [f for f in one.process(one.after, LOOK).findings if f.outcome is Outcome.REWRITE]
+    if not declined:
+        assert not again, f"{one.source}: a second run offers\n{_listed(again)}"
+    assert one.process(one.after, one.policy).after is None, f"{one.source}: a second run changes the file"
+
+
+def _declined(one: Example) -> None:
+    """Without a decision nothing changes."""
+    assert one.seen.after is None
+    assert not one.seen.accepted
+
+
+def _subsets(one: Example) -> None:
+    """Each change alone and all but each one give code that parses, with the decisions in effect."""
+    offered = one.offered
+    for key in offered:
+        for subset in ({key}, set(offered) - {key}):
+            result = _with(one, one.before, {name: Decision(_Verdict.ACCEPT) for name in subset})
+            keys = {f.decision_key for f in result.findings if f.key in result.accepted}
+            assert keys == subset, f"{one.source}: decided {sorted(subset)}, done {sorted(keys)}"
+            if result.after is not None and one.format == "python":
+                parse_python(read_python(result.after).text)
+            _errors(one, result)
+
+
+def _crlf(one: Example) -> None:
+    """The twin with Windows line ends gives the twin of the result."""
+    if b"\r" in one.before or b"\0" in one.before:
+        return
+    result = one.process(_windows(one.before), LOOK)
+    same = [(f.span.line, f.code, f.outcome, f.safety) for f in result.findings]
+    assert same == [(f.span.line, f.code, f.outcome, f.safety) for f in one.seen.findings]
+    if one.after is not None:
+        policy = one.policy if not one.policy.decisions else None
+        if policy is not None:
+            _same(_windows(one.after), one.process(_windows(one.before), policy).after or b"", one.source)
+
+
+def _suppressed(one: Example) -> None:
+    """A comment in front of a finding, or one for the file, silences it."""
+    for finding in one.seen.findings:
+        key = finding.decision_key
+        result = _with(one, one.before, {key: Decision(_Verdict.SUPPRESS)})
+        assert result.after is not None, f"{one.source}:{finding.span.line}: no comment can be written"
+        again = one.process(result.after, EVERYTHING)
+        silenced = [f for f in again.findings if f.suppressed is not None]
+        assert silenced, f"{one.source}:{finding.span.line}: the comment does not silence the finding"
+        assert not {f.key for f in silenced} & again.accepted
+    if one.format == "python":
+        text = read_python(one.before)
+        newline = "\r\n" if "\r\n" in text.text else "\n"
+        marked = text.encode(f"{text.text}{newline}# torchmigrate: ignore-file[{one.rule.code}] not now{newline}")
+        result = one.process(marked, EVERYTHING)
+        assert result.after is None
+        assert {f.suppressed for f in result.findings} == {"not now"}
+
+
+def _others(one: Example) -> None:
+    """Every other codemod leaves input and output alone, or is listed in the fixture."""
+    rules = [codemod() for codemod in one.codemods if codemod is not one.rule and one.format in codemod.formats]
+    for data in (one.before, one.after):
+        if data is None:
+            continue
+        result = process(one.path, data, rules, one.project, LOOK, one.format)
+        strangers = [f for f in result.findings if f.code not in one.others]
+        assert not strangers, f"{one.source}: other rules find something here\n{_listed(strangers)}"
+
+
+def _signatures(one: Example) -> None:
+    """Every torch name and keyword that was written is on record for the release."""
+    assert one.after is not None
+    record = recorded(one.rule)
+    for name, keyword in sorted(written(one.before, one.after), key=str):
+        known = {v: p for v, p in record.get(name, {}).items() if _major(v) == one.rule.release}
+        assert known, f"{one.source}: {name} is not on record for {one.rule.release}; run tests/torch/signatures.py"
+        for version, parameters in known.items():
+            if keyword and parameters is not None:
+                assert keyword in parameters, f"{one.source}: {name} of torch {version} takes no {keyword}"
+
+
+def _trigger(one: Example) -> None:
+    """The scan for triggers would have found the file."""
+    assert any(trigger in one.before for trigger in one.rule.triggers), f"{one.source}: no trigger in it"
+
+
+_CHECKS: Mapping[str, tuple[Callable[[Example], None], ...]] = {
+    "rewrite": (
+        _exact,
+        _findings,
+        _parses,
+        _idempotent,
+        _declined,
+        _subsets,
+        _crlf,
+        _suppressed,
+        _others,
+        _signatures,
+        _trigger,
+    ),
+    "noop": (_silent, _crlf, _others),
+    "manual": (_findings, _declined, _crlf, _suppressed, _others, _trigger),
+}
+_PYTHON_ONLY = frozenset({_parses, _signatures})
+
+
+def _with(one: Example, data: bytes, decisions: Mapping[str, Decision]) -> FileResult:
+    return one.process(data, Policy(decisions=decisions))
+
+
+def _taken(one: Example) -> list[Finding]:
+    return [f for f in one.taken.findings if f.key in one.taken.accepted]
+
+
+def _errors(one: Example, result: FileResult) -> None:
+    found = tuple(error.code for error in result.errors)
+    assert found == one.errors, f"{one.source}: errors {[f'{e.code} {e.message}' for e in result.errors]}"
+
+
+def _windows(data: bytes) -> bytes:
+    return data.replace(b"\n", b"\r\n")
+
+
+def _listed(findings: Iterable[Finding]) -> str:
+    return "\n".join(f"  {f.span.line}: {f.code} {f.outcome} {f.safety}: {f.message}" for f in findings)
+
+
+def _same(expected: bytes, found: bytes, source: Path) -> None:
+    if expected == found:
+        return
+    a, b = (data.decode("utf-8", "replace").splitlines(keepends=True) for data in (expected, found))
+    raise AssertionError(
+        f"{source}: not the expected output\n" + "".join(difflib.unified_diff(a, b, "expected", "found"))
+    )
+
+
+# -- names on record -------------------------------------------------------------------------------------------
+
+
+def _major(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def recorded(rule: type[Codemod]) -> Mapping[str, Mapping[str, Sequence[str] | None]]:
+    """Parameters by torch name and version, from `signatures.json` beside the rule; None where torch shows none."""
+    return _read_record(Path(sys.modules[rule.__module__].__file__ or "").with_name("signatures.json"))
+
+
+@functools.cache
+def _read_record(file: Path) -> Mapping[str, Mapping[str, Sequence[str] | None]]:
+    if not file.is_file():
+        return {}
+    names: Mapping[str, Mapping[str, Sequence[str] | None]] = json.loads(file.read_text("utf-8"))
+    return names
+
+
+def written(before: bytes, after: bytes) -> set[tuple[str, str | None]]:
+    """The torch names, and the keywords given to them, that `after` has and `before` has not."""
+    return _used(after) - _used(before)
+
+
+def _used(data: bytes) -> set[tuple[str, str | None]]:
+    text = read_python(data).text
+    module = Module("", text, parse_python(text))
+    found: set[tuple[str, str | None]] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level and _is_torch(node.module):
+            found |= {(f"{node.module}.{alias.name}", None) for alias in node.names if alias.name != "*"}
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            parent = module.parents.get(node)
+            if isinstance(parent, ast.Attribute):
+                continue
+            names = {name for name in module.resolve(node).names if _is_torch(name)}
+            keywords = parent.keywords if isinstance(parent, ast.Call) and parent.func is node else []
+            found |= {(name, None) for name in names}
+            found |= {(name, one.arg) for name in names for one in keywords if one.arg}
+    return found
+
+
+def _is_torch(name: str) -> bool:
+    return name == "torch" or name.startswith("torch.")
