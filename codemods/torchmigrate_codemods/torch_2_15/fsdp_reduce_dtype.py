@@ -30,11 +30,11 @@ POLICY = tuple(
 _REPLACE = ("dataclasses.replace", "copy.replace")
 _METHODS = frozenset({"to_accumulated_grad_if_needed", "accumulate_unsharded_grad_if_needed"})
 _COLLECTIVES = "torch.distributed.fsdp._fully_shard._fsdp_collectives.foreach_reduce"
-_STATE = "on torch 2.15 gradients are then reduced in the parameters' own dtype; set reduce_dtype explicitly"
+_STATE = "torch 2.15 reduces its gradients in the parameters' own dtype; set reduce_dtype explicitly"
 
 
 class FsdpReduceDtype(Codemod):
-    """State reduce_dtype in MixedPrecisionPolicy: its default no longer follows param_dtype.
+    """State reduce_dtype in MixedPrecisionPolicy.
 
     Up to torch 2.14, FSDP2 (`fully_shard`, `replicate`) reduced gradients in `param_dtype` when `reduce_dtype` was
     None. torch 2.15 reduces in the parameter's `grad_dtype`, by default the dtype that the parameter was created
@@ -72,7 +72,7 @@ class FsdpReduceDtype(Codemod):
                 if parent.args[0] is node and module.refers_to(parent.func, "functools.partial"):
                     yield from self._policy(module, parent, 1, certain)
             elif isinstance(parent, ast.ClassDef) and node in parent.bases and not _gives_default(parent):
-                yield self.report(node, f"{parent.name} inherits reduce_dtype=None; {_STATE}")
+                yield self.report(node, f"{parent.name} inherits reduce_dtype=None: {_STATE}")
         for call in module.names.calls:
             yield from self._other_call(module, call)
         yield from self._internals(module)
@@ -87,7 +87,7 @@ class FsdpReduceDtype(Codemod):
         param, reduce = given.argument("param_dtype", 0), given.argument("reduce_dtype", 1)
         if given.stars or (given.unpacked and (param is None or reduce is None)):
             if not _holds_reduce_dtype(module, given.unpacked) and (reduce is None or _is_none(reduce)):
-                yield self.report(call, f"cannot see whether reduce_dtype is given here; if not, {_STATE}")
+                yield self.report(call, f"cannot see whether this policy gets a reduce_dtype; if not, {_STATE}")
             return
         if param is None or _is_none(param):
             if first and reduce is None and param is None:
@@ -108,7 +108,7 @@ class FsdpReduceDtype(Codemod):
         if self.settings["reduce-dtype"] == "float32":
             spelling = module.spell("torch.float32", call)
             if spelling is None:
-                return self.report(call, f"torch is another name here, so torch.float32 cannot be written; {_STATE}")
+                return self.report(call, f"torch is another name here, so torch.float32 cannot be written: {_STATE}")
             return self.change(
                 call,
                 SetArgument(call, "reduce_dtype", spelling.text, position),
@@ -126,7 +126,7 @@ class FsdpReduceDtype(Codemod):
             )
         hoisted = self._hoisted(module, call, param, position)
         if hoisted is None:
-            return self.report(call, f"reduce_dtype is None and param_dtype is computed in the call; {_STATE}")
+            return self.report(call, f"reduce_dtype is None and param_dtype is computed in the call: {_STATE}")
         return self.change(
             call, *hoisted, message=f"keeps reducing gradients in param_dtype, as torch 2.14 does{note}", safety=safety
         )
@@ -169,7 +169,7 @@ class FsdpReduceDtype(Codemod):
         leaves = list(_none_leaves(reduce, module.normal(param)))
         if leaves:
             if self.settings["reduce-dtype"] == "float32" or not _repeatable(param):
-                yield self.report(call, f"reduce_dtype can be None here; {_STATE}")
+                yield self.report(call, f"reduce_dtype can be None here: {_STATE}")
                 return
             value = _code(module, param)
             value = value if isinstance(param, (ast.Name, ast.Attribute, ast.Subscript)) else f"({value})"
@@ -183,7 +183,7 @@ class FsdpReduceDtype(Codemod):
             bindings = module.names.reaching(reduce) or []
             none = [b for b in bindings if b.kind is Kind.ASSIGN and b.value is not None and _can_be_none(b.value)]
             if none:
-                yield self.report(call, f"reduce_dtype can be None here (line {none[0].position[0]}); {_STATE}")
+                yield self.report(call, f"reduce_dtype can be None here (line {none[0].position[0]}): {_STATE}")
 
     # -- other places ------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class FsdpReduceDtype(Codemod):
         plain = all(not _Arguments(o, 0).unpacked and not _Arguments(o, 0).stars for o in origins)
         unset = all(one is None or _is_none(one) for one in kept)
         if given.unpacked or (reduce is None and not (plain and unset)):
-            yield self.report(call, f"the copied policy may be without reduce_dtype; {_STATE}")
+            yield self.report(call, f"the copied policy may be without reduce_dtype: {_STATE}")
             return
         yield self._stated(module, call, param, None, Safety.SAFE, "")
 
