@@ -139,6 +139,7 @@ def settings(given: dict[str, Any]) -> tuple[Settings, dict[str, str]]:
         "max_size",
         "jobs",
         "timeout",
+        "max_changes",
     ):
         flags[name] = given.pop(name, None)
     for flag, name in _NEGATIVE.items():
