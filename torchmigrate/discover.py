@@ -71,12 +71,15 @@ def kinds_of(formats: Iterable[str]) -> frozenset[str]:
 class Batch:
     """Some files of one root: paths relative to `folder` ("" for the current one), `/` between names, as bytes.
 
-    `named` files were given on the command line one by one.
+    `named` files were given on the command line one by one. The state of the files of a `watched` batch is noted when
+    they are read; they need not be read where it is the `known` one.
     """
 
     folder: str
     names: tuple[bytes, ...]
     named: bool = False
+    watched: bool = False
+    known: bytes = b""
 
     def paths(self) -> Iterator[str]:
         """The paths as they are printed."""

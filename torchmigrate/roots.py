@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -22,6 +23,7 @@ class Projects:
         self._given = [os.path.realpath(root or os.curdir) for root in roots]
         self._here = os.path.realpath(os.curdir)
         self._known: dict[str, str | None] = {}
+        self._fingerprints: dict[str, bytes] = {}
 
     def root_of(self, path: str) -> str:
         """The root of a file's project: relative to the current folder where it lies below it, else absolute."""
@@ -30,6 +32,19 @@ class Projects:
         if root == self._here:
             return os.curdir
         return shown_path(os.fsdecode(below(root, self._here)) or root)
+
+    def fingerprint(self, root: str) -> bytes:
+        """A digest of everything in a project's root that may state its bounds."""
+        known = self._fingerprints.get(root)
+        if known is None:
+            summed = hashlib.blake2b(digest_size=16)
+            for folder in (root, os.path.join(root, "requirements")):
+                for name in sorted(_listed(folder)):
+                    if _METADATA.fullmatch(name):
+                        content = _content(os.path.join(folder, name))
+                        summed.update(f"{name} {len(content)} ".encode("utf-8", "surrogatepass") + content)
+            known = self._fingerprints[root] = summed.digest()
+        return known
 
     def _given_root(self, folder: str) -> str | None:
         around = [root for root in self._given if folder == root or below(folder, root)]
@@ -67,14 +82,12 @@ _PACKAGE_TABLE = {
     ),
     "setup.cfg": re.compile(rb"^\[(?:metadata|options)\]", re.MULTILINE),
 }
+_METADATA = re.compile(r"pyproject\.toml|setup\.py|setup\.cfg|environment\.ya?ml|.*\.txt")
 _NAMES_TORCH = re.compile(rb"^[ \t]*torch\b", re.MULTILINE)
 
 
 def _is_project(folder: str, requirements: bool) -> bool:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return False
+    names = _listed(folder)
     if "setup.py" in names:
         return True
     for name in names:
@@ -84,6 +97,13 @@ def _is_project(folder: str, requirements: bool) -> bool:
         if pattern is not None and pattern.search(_content(os.path.join(folder, name))):
             return True
     return False
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _content(path: str) -> bytes:

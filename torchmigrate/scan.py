@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import marshal
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmigrate.discover import Batch, join, kind_of
 from torchmigrate.model import FileError
 
-FIRST_READ = 1 << 17
+FIRST_READ = 1 << 16
 NEXT_READ = 1 << 20
 LITERALS_TOGETHER = 64
 GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
 GENERATED_WITHIN = 1024
+SETTLED = 2_000_000_000
+"""Nanoseconds: clocks of file systems tick in steps of up to this."""
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
 Search = Callable[[bytes], object]
+State = tuple[int, int, int, int]
+_LINK: State = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +55,17 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one batch gave: hits, errors, and the paths of files left out because they say that they are generated."""
+    """What one batch gave: hits, errors, and the paths of files left out because they say that they are generated.
+
+    `state` fingerprints the files of a watched batch as they were read, empty where that cannot be relied upon.
+    `unchanged` says that nothing was read because the batch is in the state that is known.
+    """
 
     hits: tuple[Hit, ...] = ()
     errors: tuple[FileError, ...] = ()
     generated: tuple[str, ...] = ()
+    state: bytes = b""
+    unchanged: bool = False
 
 
 class Scanner:
@@ -70,13 +82,17 @@ class Scanner:
 
     def scan(self, batch: Batch) -> Found:
         """Look at every file of a batch. Folders, dead links and files that have vanished are passed over."""
+        if batch.known and state_of(batch) == batch.known:
+            return Found(unchanged=True)
         hits: list[Hit] = []
         errors: list[FileError] = []
         generated: list[str] = []
+        states: list[State] = []
+        began = time.time_ns()
         folder = os.fsencode(join(batch.folder, "x"))[:-1]
         python = self._search.get("python")
         flags = _FLAGS if batch.named else _FLAGS | _NOT_THROUGH_LINKS
-        open_, read, close = os.open, os.read, os.close
+        open_, read, close, fstat = os.open, os.read, os.close, os.fstat
         for name in batch.names:
             path = folder + name
             kind = "python" if name.endswith(b".py") else kind_of(os.fsdecode(name)) or "python"
@@ -90,7 +106,10 @@ class Scanner:
                     if error.errno != errno.ELOOP or flags == _FLAGS:
                         raise
                     file = open_(path, _FLAGS)
+                    states.append(_LINK)
                 try:
+                    if batch.watched:
+                        states.append(_state(fstat(file)))
                     data = read(file, FIRST_READ)
                     if len(data) == FIRST_READ:
                         data = self._read_on(file, data, search)
@@ -112,7 +131,8 @@ class Scanner:
                 digest = hashlib.blake2b(data, digest_size=16).hexdigest()
                 real, linked = os.path.realpath(shown), os.path.islink(shown)
                 hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked))
-        return Found(tuple(hits), tuple(errors), tuple(generated))
+        state = _fingerprint(states) if len(states) == len(batch.names) and _is_settled(states, began) else b""
+        return Found(tuple(hits), tuple(errors), tuple(generated), state)
 
     def _read_on(self, file: int, data: bytes, search: Search) -> bytes:
         """The whole content of a file that begins with `data`; nothing for one that is no regular file.
@@ -141,6 +161,29 @@ class Scanner:
 class _TooLarge(Exception):
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"larger than the size limit ({size} bytes, limit {limit}); raise --max-size or exclude it")
+
+
+def _state(found: os.stat_result) -> State:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _fingerprint(states: list[State]) -> bytes:
+    return hashlib.blake2b(marshal.dumps(states, 2), digest_size=16).digest()
+
+
+def _is_settled(states: list[State], began: int) -> bool:
+    """Whether all files had been left alone for a while when they were read."""
+    return all(state[2] < began - SETTLED and state[3] < began - SETTLED for state in states)
+
+
+def state_of(batch: Batch) -> bytes:
+    """The state of a batch's files now; nothing if one is gone or is a link."""
+    folder = os.fsencode(join(batch.folder, "x"))[:-1]
+    lstat = os.lstat
+    try:
+        return _fingerprint([_state(lstat(folder + name)) for name in batch.names])
+    except OSError:
+        return b""
 
 
 def search_for(literals: Sequence[bytes]) -> Search:

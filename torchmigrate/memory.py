@@ -1,0 +1,141 @@
+"""What earlier runs of the same kind found out: which batches hold no trigger, and what each candidate gave.
+
+A batch is known by its names and by what the file system says of each file (inode, size, times of change), compared for
+equality; one that holds a file changed less than two seconds before it was read is not kept, since another change
+within the same tick would not show. A candidate is known by its content, its path, its project's metadata and facts,
+and the policy. Errors are never kept.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+
+from torchmigrate import __version__, cache
+from torchmigrate.codemod import Codemod
+from torchmigrate.discover import Batch
+from torchmigrate.model import FileResult, Policy, Settings
+from torchmigrate.roots import Projects
+from torchmigrate.scan import Found
+from torchmigrate.work import Facts, Gather, Gathered, Job, Look, Looked
+
+
+class Memory:
+    """The cache as a run uses it. Empty, and keeping nothing, with --no-cache."""
+
+    def __init__(self, settings: Settings, job: Job, codemods: Iterable[type[Codemod]], roots: Projects) -> None:
+        self._store: cache.Store | None = None
+        self._roots = roots
+        self._digests: dict[int, tuple[object, bytes]] = {}
+        self._met: set[str] = set()
+        if settings.cache:
+            homes = [os.path.realpath(path) for path in settings.paths]
+            scope = cache.key(
+                __version__, sys.version, _fingerprint(codemods), repr(job), os.path.realpath(os.curdir), *homes
+            )
+            self._store = cache.Store(scope, apart_from=homes)
+
+    def recall(self, batch: Batch) -> Batch:
+        """The batch with the state in which its outcome is known, if it is."""
+        known = self._store.get(_batch_key(batch)) if self._store else None
+        if self._store is None:
+            return batch
+        return replace(batch, watched=True, known=pickle.loads(known)[0] if known else b"")
+
+    def settle(self, batch: Batch, found: Found) -> Found:
+        """What a scan found, or what was found when the batch was last in the same state."""
+        if self._store is None or not batch.watched:
+            return found
+        if found.unchanged:
+            kept = self._store.get(_batch_key(batch))
+            assert kept is not None
+            earlier: Found = pickle.loads(kept)[1]
+            return earlier
+        if found.state and not found.errors:
+            self._store.put(_batch_key(batch), pickle.dumps((found.state, found)))
+        return found
+
+    def facts(self, task: Gather) -> Gathered | None:
+        """The facts of a file, if they are known."""
+        if self._store is None:
+            return None
+        kept = self._store.get(self._facts_key(task))
+        return None if kept is None else pickle.loads(kept)
+
+    def keep_facts(self, task: Gather, facts: Gathered) -> None:
+        """Remember the facts of a file."""
+        if self._store is not None:
+            self._store.put(self._facts_key(task), pickle.dumps(facts))
+
+    def look(self, task: Look) -> Looked | None:
+        """What a file gave under this policy, if it is known."""
+        if self._store is None or task.policy.decisions:
+            return None
+        kept = self._store.get(self._look_key(task))
+        if kept is None:
+            return None
+        project = None
+        if task.root not in self._met:
+            known_project = self._store.get(self._project_key(task.root))
+            if known_project is None:
+                return None
+            project = pickle.loads(known_project)
+            self._met.add(task.root)
+        result = pickle.loads(kept) if kept else FileResult(task.hit.path, digest=task.hit.digest)
+        return Looked(result, project)
+
+    def keep_look(self, task: Look, looked: Looked) -> None:
+        """Remember what a file gave, unless something went wrong or the file changed since it was scanned."""
+        result = looked.result
+        if self._store is None or task.policy.decisions:
+            return
+        if looked.project is not None:
+            self._store.put(self._project_key(task.root), pickle.dumps(looked.project))
+        if not result.errors and result.digest == task.hit.digest:
+            empty = not result.findings and result.after is None
+            self._store.put(self._look_key(task), b"" if empty else pickle.dumps(result))
+
+    def save(self) -> None:
+        """Keep everything for later runs; to be called after a complete one."""
+        if self._store is not None:
+            self._store.save()
+
+    def _facts_key(self, task: Gather) -> bytes:
+        return cache.key(b"facts", task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
+
+    def _look_key(self, task: Look) -> bytes:
+        about = (task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
+        return cache.key(b"look", *about, self._digest(task.facts), self._digest(task.policy))
+
+    def _project_key(self, root: str) -> bytes:
+        return cache.key(b"project", root, self._roots.fingerprint(root))
+
+    def _digest(self, value: Facts | Policy) -> bytes:
+        """A digest of facts or a policy, made once for each object."""
+        known = self._digests.get(id(value))
+        if known is None:
+            data = repr(sorted(value.default)) if isinstance(value, Policy) else pickle.dumps(dict(value))
+            known = self._digests[id(value)] = (value, cache.key(data))
+        return known[1]
+
+
+def _batch_key(batch: Batch) -> bytes:
+    return cache.key(b"batch", batch.folder, b"\0".join(batch.names), b"named" if batch.named else b"")
+
+
+def _fingerprint(codemods: Iterable[type[Codemod]]) -> bytes:
+    """The code that outcomes depend on: this package, the codemods' packages, loaded files, libcst."""
+    import importlib.util
+
+    files = {os.path.join(os.path.dirname(__file__), "__init__.py")}
+    for codemod in codemods:
+        module = sys.modules.get(codemod.__module__.partition(".")[0])
+        if module is not None and module.__file__:
+            files.add(module.__file__)
+    libcst = importlib.util.find_spec("libcst")
+    if libcst is not None and libcst.origin:
+        files.add(os.path.join(os.path.dirname(libcst.origin), "_version.py"))
+    return cache.sources(files)

@@ -1,0 +1,148 @@
+"""What worker processes do: the tasks of a run as plain data, and the object in each worker that does them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from torchmigrate import registry
+from torchmigrate.codemod import Codemod
+from torchmigrate.discover import Batch, kinds_of
+from torchmigrate.ignored import compiled
+from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
+from torchmigrate.scan import Found, Hit, Scanner
+
+PYTHON_KINDS = frozenset({"python", "notebook"})
+Facts = Mapping[str, tuple[object, ...]]
+Gathered = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Task: the facts of one file."""
+
+    hit: Hit
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Task: look at one file and carry out what the policy accepts."""
+
+    hit: Hit
+    root: str
+    policy: Policy
+    facts: Facts = field(default_factory=dict)
+    data: bytes | None = None
+    """The content where it does not come from the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a `Look` gave; the project comes with it the first time that a worker meets it."""
+
+    result: FileResult
+    project: Project | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a worker has to know for a whole run, as plain data."""
+
+    selection: Selection
+    overrides: tuple[Override, ...]
+    literals: Mapping[str, tuple[bytes, ...]]
+    max_size: int
+    include_generated: bool
+    min_torch: str | None
+
+    def scanner(self) -> Scanner:
+        return Scanner(self.literals, self.max_size, self.include_generated)
+
+
+class Worker:
+    """Does the tasks of a run in a worker process: `Batch`, `Gather` and `Look`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._scanner: Scanner | None = None
+        self._registry: registry.Registry | None = None
+        self._projects: dict[str, Project] = {}
+        self._patterns = [compiled(override.paths) for override in job.overrides]
+
+    def __call__(self, task: Batch | Gather | Look) -> Found | Gathered | Looked:
+        if isinstance(task, Batch):
+            return self._scan(task)
+        return self._gather(task) if isinstance(task, Gather) else self._look(task)
+
+    def _scan(self, batch: Batch) -> Found:
+        if self._scanner is None:
+            self._scanner = self._job.scanner()
+        return self._scanner.scan(batch)
+
+    def _gather(self, task: Gather) -> Gathered:
+        from torchmigrate import engine
+
+        try:
+            data = _read(task.hit.path)
+        except OSError:
+            return ()
+        codemods = [one for one in self._codemods(task.hit, data) if one.gathers]
+        if not codemods:
+            return ()
+        return engine.gather(task.hit.path, data, codemods, self._project(task.root)[0], task.hit.kind)
+
+    def _look(self, task: Look) -> Looked:
+        from torchmigrate import engine
+
+        hit = task.hit
+        try:
+            data = _read(hit.path) if task.data is None else task.data
+        except OSError as error:
+            said = f"cannot read: {error.strerror or error}; not looked at"
+            return Looked(FileResult(hit.path, errors=(FileError(hit.path, None, None, "TM010", said),)))
+        project, is_new = self._project(task.root)
+        here = replace(project, facts=task.facts) if task.facts else project
+        result = engine.process(hit.path, data, self._codemods(hit, data), here, task.policy, hit.kind)
+        return Looked(result, project if is_new else None)
+
+    def _project(self, root: str) -> tuple[Project, bool]:
+        known = self._projects.get(root)
+        if known is not None:
+            return known, False
+        from torchmigrate import project
+
+        found = self._projects[root] = project.read(root, self._job.min_torch)
+        return found, True
+
+    def _codemods(self, hit: Hit, data: bytes) -> list[Codemod]:
+        """The codemods that have something to look for in a file, with the options that hold there."""
+        if self._registry is None:
+            self._registry = registry.load(self._job.selection.load)
+        selection = self._job.selection
+        for override, spec in zip(self._job.overrides, self._patterns, strict=True):
+            inside = os.path.relpath(hit.real, override.folder).replace(os.sep, "/")
+            if spec is not None and not inside.startswith("../") and spec.match_file(inside):
+                selection = registry.overridden(self._registry, selection, override)
+        format_ = "python" if hit.kind in PYTHON_KINDS else hit.kind
+        return [
+            codemod(selection.options.get(codemod.code))
+            for codemod in self._registry.of(selection.codes)
+            if format_ in codemod.formats
+            and (any(one in data for one in codemod.triggers) or codemod.code.encode() in data)
+        ]
+
+
+def literals(codemods: Iterable[type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
+    """The triggers to look for in each kind of file."""
+    found: dict[str, set[bytes]] = {}
+    for codemod in codemods:
+        for kind in kinds_of(codemod.formats):
+            found.setdefault(kind, set()).update(codemod.triggers)
+    return {kind: tuple(sorted(found[kind])) for kind in sorted(found)}
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
