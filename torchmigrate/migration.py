@@ -130,12 +130,20 @@ class Migration:
 
     def process_one(self, path: str, policy: Policy) -> FileResult:
         """Look at one file again under another policy, with the facts of the run before."""
+        return self._process(path, policy, None)
+
+    def process_bytes(self, path: str, data: bytes, policy: Policy) -> FileResult:
+        """Look at a content as if it were that of a file, which need not be there."""
+        self._seen, self._looked_at = self._seen + 1, self._looked_at + 1
+        return self._process(path, policy, data)
+
+    def _process(self, path: str, policy: Policy, data: bytes | None) -> FileResult:
         shown = shown_path(path)
         hit = Hit(shown, os.path.realpath(path), kind_of(os.path.basename(path)) or "python", 0, "")
         root = self._roots.root_of(shown)
         if self._side is None:
             self._side = Pool(Worker, (self._job,), 1, self.settings.timeout)
-        look = Look(hit, root, policy, self._facts.get(root, {}))
+        look = Look(hit, root, policy, self._facts.get(root, {}), data)
         outcomes = [outcome for _, outcome in self._side.run([look])]
         return self._result(look, outcomes[0])
 
