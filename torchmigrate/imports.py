@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from torchmigrate.names import Binding, Kind, Scope
 from torchmigrate.source import Splice
@@ -14,13 +15,22 @@ if TYPE_CHECKING:
     from torchmigrate.module import Module
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Import:
-    """`import module`, `import module as alias`, `from module import name` or `from module import name as alias`."""
+    """`import module`, `import module as alias`, `from module import name` or `from module import name as alias`.
+
+    `beside` is the import statement that the new one goes next to; without one it goes where the module's imports are.
+    """
 
     module: str
     name: str | None = None
     alias: str | None = None
+    beside: ast.Import | ast.ImportFrom | None = None
+
+    @property
+    def order(self) -> tuple[str, str, str, int]:
+        """Where the import sorts among others."""
+        return self.module, self.name or "", self.alias or "", self.beside.lineno if self.beside else sys.maxsize
 
     @property
     def bound(self) -> str:
@@ -78,8 +88,13 @@ def spell(module: Module, qualified: str, at: ast.AST, prefer: Import | None = N
     if names.stars and names.lookup(top, here) is None and top == "torch":
         return Spelling(qualified)
     wanted = prefer or Import(top)
-    if names.lookup(wanted.bound, here) is not None:
+    taken = names.lookup(wanted.bound, here)
+    if taken is not None and not all(b.typing_only and b.qualified == wanted.qualified for b in taken[1]):
         return None
+    place = _place(module, wanted, at)
+    if place is False:
+        return None
+    wanted = replace(wanted, beside=place)
     if not (qualified == wanted.qualified or qualified.startswith(wanted.qualified + ".")):
         raise ValueError(f"{wanted.code!r} does not lead to {qualified}")
     return Spelling(wanted.bound + qualified[len(wanted.qualified) :], (wanted,))
@@ -116,6 +131,49 @@ def _bound_before(module: Module, scope: Scope, bindings: list[Binding], at: ast
     return False
 
 
+def _place(module: Module, wanted: Import, at: ast.AST) -> ast.Import | ast.ImportFrom | Literal[False] | None:
+    """The import that a new one must go next to, None for the module's imports, False where neither comes before `at`.
+
+    Code that the import runs with must not run earlier than it did: a function that imports the package itself, in a
+    module that does not, gets the new import too.
+    """
+    top = wanted.module.partition(".")[0]
+    own = [n for n in module.tree.body if isinstance(n, (ast.Import, ast.ImportFrom)) and _package(n) == top]
+    if module.function(at) is None:
+        line = getattr(at, "lineno", 0)
+        leading = _leading_imports(module.tree)
+        before = next((n for n in own if n.lineno < line and _stands_alone(module, n)), None)
+        return False if before is None and leading and leading[-1].lineno >= line else before
+    if own or any(name.partition(".")[0] == top for _, name in module.names.stars):
+        return None
+    scope: Scope | None = module.names.scope_of(at)
+    while scope is not None and scope.parent is not None:
+        for binding in () if scope.is_class else (b for bindings in scope.bindings.values() for b in bindings):
+            node = binding.node
+            usable = isinstance(node, (ast.Import, ast.ImportFrom)) and _package(node) == top
+            if usable and _bound_before(module, scope, [binding], at) and _stands_alone(module, node):
+                return node
+        scope = scope.parent
+    return None
+
+
+def _package(node: ast.stmt) -> str | None:
+    """The top package that an import statement imports from; None for other statements and relative imports."""
+    if isinstance(node, ast.Import):
+        return node.names[0].name.partition(".")[0]
+    if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        return node.module.partition(".")[0]
+    return None
+
+
+def _stands_alone(module: Module, node: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself, but for a comment."""
+    start, end = module.extent(node)
+    before = module.text[module.lines.line_start(start) : start]
+    behind = module.text[end : module.lines.line_end(end)].strip()
+    return not before.strip() and (not behind or behind.startswith("#"))
+
+
 def _owner(module: Module, scope: Scope) -> ast.AST | None:
     return scope.node if scope.parent is not None else None
 
@@ -129,13 +187,26 @@ def _same_branch(parent: ast.AST | None, statement: ast.AST, ancestors: set[ast.
 
 
 def insertions(module: Module, imports: Iterable[Import]) -> list[Splice]:
-    """The splices that add imports at the top of a module, each once, in a stable order."""
-    wanted = sorted(set(imports) - _present(module))
-    if not wanted:
-        return []
+    """The splices that add imports, each once, in a stable order.
+
+    A new import goes next to the module's imports of its package; else to the end of the first run of imports.
+    """
+    present = _present(module)
+    wanted: dict[tuple[str, ast.AST | None], Import] = {}
+    for one in sorted(imports, key=lambda one: one.order):
+        local = one.beside is not None and one.beside not in module.tree.body
+        if local or replace(one, beside=None) not in present:
+            wanted.setdefault((one.code, one.beside if local else None), one)
     splices: list[Splice] = []
-    block = _leading_imports(module.tree)
-    for one in wanted:
+    leading = _leading_imports(module.tree)
+    for one in wanted.values():
+        top = one.module.partition(".")[0]
+        block = leading
+        if one.beside is not None:
+            block = [one.beside]
+        elif not any(_package(node) == top for node in leading):
+            beside = [n for n in module.tree.body if _package(n) == top and _stands_alone(module, n)]
+            block = [n for n in beside if isinstance(n, (ast.Import, ast.ImportFrom))] or leading
         neighbour = next((s for s in block if _sorts_before(one, s)), None)
         if neighbour is not None:
             splices.append(_line_before(module, neighbour, one.code))
@@ -192,30 +263,39 @@ def _sorts_before(one: Import, node: ast.Import | ast.ImportFrom) -> bool:
 def _line_before(module: Module, node: ast.stmt, code: str) -> Splice:
     start, _ = module.extent(node)
     at = module.lines.line_start(start)
-    return Splice(at, at, code + module.lines.newline_near(start))
+    return Splice(at, at, _indent(module, at) + code + module.lines.newline_near(start))
 
 
 def _line_after(module: Module, node: ast.stmt, code: str) -> Splice:
-    _, end = module.extent(node)
+    start, end = module.extent(node)
     at = module.lines.line_end(end)
+    code = _indent(module, module.lines.line_start(start)) + code
     newline = module.lines.newline_near(end)
     if at == len(module.text) and not module.text.endswith(("\n", "\r")):
         return Splice(at, at, newline + code)
     return Splice(at, at, code + newline)
 
 
+def _indent(module: Module, line_start: int) -> str:
+    line = module.text[line_start : module.lines.line_end(line_start)]
+    return line[: len(line) - len(line.lstrip())]
+
+
 def _line_first(module: Module, code: str) -> Splice:
     """A new first import: after the docstring and `__future__`, before everything else."""
-    last: ast.stmt | None = None
+    last, following = None, None
     for position, node in enumerate(module.tree.body):
         future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if future or (position == 0 and _is_docstring(node)):
-            last = node
-        else:
+        if not future and not (position == 0 and _is_docstring(node)):
+            following = node
             break
-    if last is not None:
-        after = _line_after(module, last, code)
-        blank = module.lines.newline_near(after.start) if _is_docstring(last) else ""
-        return Splice(after.start, after.end, blank + after.text)
-    start = module.lines.line_start(module.extent(module.tree.body[0])[0]) if module.tree.body else 0
-    return Splice(start, start, code + module.lines.newline_near(start))
+        last = node
+    if last is None:
+        start = module.lines.line_start(module.extent(module.tree.body[0])[0]) if module.tree.body else 0
+        return Splice(start, start, code + module.lines.newline_near(start))
+    if following is not None and following.lineno == last.end_lineno:
+        _, end = module.extent(last)
+        return Splice(end, end, f"; {code}")
+    after = _line_after(module, last, code)
+    blank = module.lines.newline_near(after.start) if _is_docstring(last) else ""
+    return Splice(after.start, after.end, blank + after.text)

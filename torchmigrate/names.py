@@ -170,8 +170,32 @@ class Names:
         if same and not self._in_loop(node):
             before = [b for b in ordered if b.position < at]
             ordered = before or ordered
-        last = max((i for i, b in enumerate(ordered) if not b.conditional), default=0)
-        return ordered[last:]
+        around: set[ast.AST] = set()
+        if same:
+            around = {node, *self._around(node)}
+        settled = (i for i, b in enumerate(ordered) if not b.conditional or self._precedes(b, at, around))
+        return ordered[max(settled, default=0) :]
+
+    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+        outer = self.parents.get(node)
+        while outer is not None:
+            yield outer
+            outer = self.parents.get(outer)
+
+    def _precedes(self, binding: Binding, at: tuple[int, int], around: set[ast.AST]) -> bool:
+        """Whether a binding below a condition has happened for sure where a name is read: same branch, further up."""
+        if not around or binding.position >= at:
+            return False
+        chain = [binding.node, *self._around(binding.node)]
+        holder = next((one for one in chain if isinstance(one, (ast.stmt, ast.match_case, ast.excepthandler))), None)
+        if holder is None:
+            return False
+        parent = self.parents.get(holder)
+        blocks = [holder.body] if holder in around and hasattr(holder, "body") else []
+        if not blocks and parent in around:
+            lists = [getattr(parent, name, None) for name in ("body", "orelse", "finalbody")]
+            blocks = [block for block in lists if isinstance(block, list) and holder in block]
+        return any(statement in around for block in blocks for statement in block)
 
     def _in_loop(self, node: ast.AST) -> bool:
         at = self.parents.get(node)
@@ -215,7 +239,7 @@ class Names:
                 through = self.resolve(binding.value, depth + 1)
                 names |= through.names
                 certain = certain and through.certain and bool(through.names)
-            elif not (binding.fallback and _is_none(binding.value)):
+            elif not _is_none(binding.value):
                 certain = False
         return Reference(frozenset(names), certain)
 
