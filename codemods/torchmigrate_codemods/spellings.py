@@ -8,3 +8,12 @@ _HOMES = ("torch.distributed", "torch.distributed.distributed_c10d")
 def c10d(*names: str) -> tuple[str, ...]:
     """Both public spellings of functions and classes of `torch.distributed`."""
     return tuple(f"{home}.{name}" for name in names for home in _HOMES)
+
+
+RELEASE_NOTES = "https://github.com/pytorch/pytorch/releases/tag/v2.15.0"
+"""The notes of the release, for changes that have no pull request of their own on record."""
+
+
+def pull(number: int) -> str:
+    """The address of a pull request of PyTorch."""
+    return f"https://github.com/pytorch/pytorch/pull/{number}"
