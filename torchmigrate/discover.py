@@ -31,6 +31,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "dockerfile": ("Dockerfile*", "*.dockerfile", "Containerfile*"),
     "env": (".env*", "*.env"),
     "makefile": ("Makefile*", "makefile", "GNUmakefile", "*.mk"),
+    "version": (".python-version",),
     "cpp": ("*.cpp", "*.cc", "*.cxx", "*.cu", "*.cuh", "*.h", "*.hpp"),
 }
 """Every kind of file that a rule may name, by its files' names; `*` stands for anything. The first match counts."""
@@ -170,8 +171,13 @@ class Discovery:
             raise UsageError(f"--changed-since {reference}: {error}") from None
 
     def _walked(self, folder: str, where: str) -> Iterator[list[bytes]]:
+        kept: list[bytes] = []
         for names in self._walk(where):
-            yield self._keep(folder, names)
+            kept += self._keep(folder, names)
+            if len(kept) >= BATCH:
+                yield kept
+                kept = []
+        yield kept
 
     def _listed_by_git(self, folder: str, where: str, tree: str) -> Iterator[list[bytes]]:
         """Tracked files first; git looks for the untracked ones meanwhile."""
@@ -211,15 +217,15 @@ class Discovery:
         yield from self._walked(folder, where)
 
     def _walk(self, where: str) -> Iterator[list[bytes]]:
-        """Files below a folder, a folder at a time or more; symbolic links to folders are not followed."""
+        """All files below a folder, a folder at a time; symbolic links to folders are not followed."""
         root = os.fsencode(where)
         skipped = {os.fsencode(name) for name in SKIPPED}
         if os.path.exists(os.path.join(where, "pyvenv.cfg")):
             skipped -= {os.fsencode(name) for name in INSTALLED}
         ignored = Ignored.above(where) if self.settings.gitignore else None
         pending: list[tuple[bytes, Ignored | None]] = [(b"", ignored)]
-        names: list[bytes] = []
         while pending:
+            names: list[bytes] = []
             prefix, rules = pending.pop()
             try:
                 with os.scandir(os.path.join(root, prefix) if prefix else root) as entries:
@@ -242,10 +248,7 @@ class Discovery:
                         pending.append((full + b"/", rules))
                 elif rules is None or not rules.ignores(full):
                     names.append(full)
-            if len(names) >= BATCH:
-                yield names
-                names = []
-        yield names
+            yield names
 
 
 class _Filter:

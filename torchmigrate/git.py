@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import subprocess
 
 HOOK_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
-COMMAND = ("git", "-c", "core.fsmonitor=false", "--literal-pathspecs")
+COMMAND = ("git", "-c", "core.fsmonitor=false")
 
 
 class GitError(Exception):
@@ -141,7 +141,15 @@ def uncommitted(paths: Iterable[str]) -> list[str]:
         for batch in _batches(list(names)):
             listed = run(
                 tree,
-                *("status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"),
+                *(
+                    "--literal-pathspecs",
+                    "status",
+                    "--porcelain=v1",
+                    "-z",
+                    "--no-renames",
+                    "--untracked-files=all",
+                    "--ignored=matching",
+                ),
                 *("--ignore-submodules=none", "--", *(os.fsdecode(name) for name in batch)),
             )
             for entry in listed.split(b"\0"):
