@@ -26,6 +26,7 @@ from torchmigrate.imports import Import
 from torchmigrate.model import Safety
 
 if TYPE_CHECKING:
+    from torchmigrate.documents import Document
     from torchmigrate.module import Module
 
 
@@ -112,6 +113,8 @@ class Codemod:
     area: ClassVar[str] = "distributed"
     release: ClassVar[str] = "2.15"
     triggers: ClassVar[tuple[bytes, ...]] = ()
+    text_triggers: ClassVar[tuple[bytes, ...]] = ()
+    """Further triggers for files that are neither Python nor notebooks."""
     formats: ClassVar[frozenset[str]] = frozenset({"python"})
     default: ClassVar[bool] = True
     options: ClassVar[Mapping[str, Option]] = {}
@@ -125,7 +128,7 @@ class Codemod:
         """Plan what to do in one Python file (or the code cells of a notebook)."""
         return ()
 
-    def check_text(self, document: Any) -> Iterable[Plan]:
+    def check_text(self, document: Document) -> Iterable[Plan]:
         """Plan what to do in one file of another format; called for the formats that the class names."""
         return ()
 

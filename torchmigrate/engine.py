@@ -10,6 +10,7 @@ import ast
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from torchmigrate import compose
 from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
@@ -31,6 +32,9 @@ from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import Source, SourceError, Splice, read_python, splice
 from torchmigrate.suppress import Suppressions
 from torchmigrate.versions import older
+
+if TYPE_CHECKING:
+    from torchmigrate.documents import Document
 
 _PYTHON = ("python", "notebook")
 
@@ -72,7 +76,7 @@ def process(
         source, module = _open(path, data, project, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data))
-    suppressions = Suppressions.read(module.text, kind in _PYTHON)
+    suppressions = Suppressions.read(module.text, kind == "python")
     offers, errors = _plan(path, module, codemods, kind, suppressions)
     findings = tuple(f for offer in offers for f in offer.findings)
     result = FileResult(path, findings, tuple(errors), digest=digest(data))
@@ -112,10 +116,10 @@ def _plan(
     offers: list[_Offer] = []
     errors: list[FileError] = []
     keys: dict[str, int] = {}
+    errors += (_error(path, problem) for problem in module.problems)
     for codemod in codemods:
         try:
-            check = codemod.check if kind in _PYTHON else codemod.check_text
-            plans = list(check(module))
+            plans = _plans(module, codemod, kind)
         except RecursionError:
             errors.append(FileError(path, 1, 1, "TM005", f"{codemod.code}: nested too deeply; not looked at"))
             continue
@@ -131,8 +135,20 @@ def _plan(
                 offers.append(offer)
     codes = {codemod.code for codemod in codemods}
     for comment, code in suppressions.unused(codes):
-        errors.append(FileError(path, comment.line, comment.column, "TM002", f"unused suppression of {code}"))
+        at = module.lines.starts[comment.line - 1] + comment.column - 1
+        place = module.span(at, at)[0]
+        errors.append(FileError(path, place.line, place.column, "TM002", f"unused suppression of {code}"))
     return offers, errors
+
+
+def _plans(module: Module, codemod: Codemod, kind: str) -> list[Plan]:
+    if kind not in _PYTHON:
+        return list(codemod.check_text(cast("Document", module)))
+    plans = list(codemod.check(module))
+    for document in module.documents:
+        if document.kind in codemod.formats:
+            plans += codemod.check_text(document)
+    return plans
 
 
 def _offer(
@@ -147,8 +163,13 @@ def _offer(
     safety, message = _safety(plan, module.project)
     outcome = Outcome.REWRITE if isinstance(plan, Change) else Outcome.REPORT
     findings: list[Finding] = []
+    reason: str | None = None
     for place, (before, after) in zip(places, afters, strict=True):
-        span, cell = module.span(*_extent(module, place.anchor))
+        start, end = _extent(module, place.anchor)
+        span, cell = module.span(start, end)
+        line, end_line = (module.lines.position(offset)[0] for offset in (start, end))
+        silenced = suppressions.reason(codemod.code, line, end_line)
+        reason = silenced if reason is None else reason
         key = _key(codemod.code, module, place.anchor, keys)
         findings.append(
             Finding(
@@ -167,8 +188,6 @@ def _offer(
                 choices=_choices(plan),
             )
         )
-    reasons = [suppressions.reason(codemod.code, f.span.line, f.span.end_line) for f in findings]
-    reason = next((r for r in reasons if r is not None), None)
     if reason is not None:
         findings = [replace(f, suppressed=reason) for f in findings]
     return _Offer(codemod, plan, tuple(findings))
@@ -323,14 +342,18 @@ def _ignore_comment(module: Module, offer: _Offer, kind: str) -> Edit | None:
     at, after = module.lines.line_start(start), module.lines.line_end(end)
     line = module.text[at:start]
     indent = line[: len(line) - len(line.lstrip())]
-    mark = f"# torchmigrate: ignore[{offer.codemod.code}]"
+    if module.comment is None:
+        return None
+    mark = f"{module.comment} torchmigrate: ignore[{offer.codemod.code}]"
     newline = module.lines.newline_near(start)
     tail = after - len(module.text[end:after]) + len(module.text[end:after].rstrip("\r\n"))
     above = ReplaceText(at, at, f"{indent}{mark}{newline}")
     behind = ReplaceText(tail, tail, f"  {mark}")
     for edit, shift in ((above, 1), (behind, 0)):
+        if kind not in _PYTHON and module.text[: edit.start].rstrip("\r\n").endswith("\\"):
+            continue
         text = module.rebuild([Splice(edit.start, edit.end, edit.text)])
-        seen = Suppressions.read(text, kind in _PYTHON) if kind != "notebook" else None
+        seen = Suppressions.read(text, kind == "python") if kind != "notebook" else None
         first, last = (module.lines.position(offset)[0] + shift for offset in (start, end))
         if seen is not None and seen.reason(offer.codemod.code, first, last) is None:
             continue

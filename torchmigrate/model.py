@@ -135,9 +135,9 @@ class Project:
     """What is true of the project that a file belongs to.
 
     `torch_min` and `python_min` are version texts ("2.15", "3.11"), the sources say where they were read
-    ("--min-torch", "pyproject.toml:12", "default"). `facts` are plain data gathered from the project's candidate files by codemods,
-    by fact name. `torch_max` is the first release that the metadata excludes ("2.15" for `torch<2.15`), or None. `notes`
-    say which metadata could not be read.
+    ("--min-torch", "pyproject.toml:12", "default"). `torch_max` is the first release that the metadata excludes ("2.15"
+    for `torch<2.15`), or None. `facts` are plain data gathered from the project's candidate files by codemods, by fact
+    name. `notes` say which metadata could not be read.
     """
 
     root: str = "."

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torchmigrate.flow import Flow
 from torchmigrate.imports import Import, Spelling, spell
 from torchmigrate.model import Project, Span
 from torchmigrate.names import Names, Reference, Scope
-from torchmigrate.source import Lines, Splice, splice
+from torchmigrate.source import Lines, SourceError, Splice, splice
+
+if TYPE_CHECKING:
+    from torchmigrate.documents import Document
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -29,7 +33,13 @@ class Module:
     """The view of one Python module that every codemod of a run shares.
 
     `text` is the module as Python reads it, `tree` its `ast` tree. Offsets count characters of `text`.
+    In notebooks `documents` are the shell parts and `problems` the cells that could not be parsed. `comment` begins a
+    comment on a line of its own.
     """
+
+    comment: str | None = "#"
+    documents: Sequence[Document] = ()
+    problems: Sequence[SourceError] = ()
 
     def __init__(self, path: str, text: str, tree: ast.Module, project: Project | None = None) -> None:
         self.path = path

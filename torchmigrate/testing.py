@@ -145,9 +145,9 @@ def format_of(path: str) -> str:
         return "python"
     if path.endswith(".ipynb"):
         return "notebook"
-    from torchmigrate import documents
+    from torchmigrate.discover import kind_of
 
-    return documents.kind_of(path) or "unknown"
+    return kind_of(path) or "unknown"
 
 
 # -- finding fixtures ------------------------------------------------------------------------------------------
@@ -390,7 +390,8 @@ def _signatures(one: Example) -> None:
 
 def _trigger(one: Example) -> None:
     """The scan for triggers would have found the file."""
-    assert any(trigger in one.before for trigger in one.rule.triggers), f"{one.source}: no trigger in it"
+    wanted = (*one.rule.triggers, *(() if one.format in ("python", "notebook") else one.rule.text_triggers))
+    assert any(trigger in one.before for trigger in wanted), f"{one.source}: no trigger in it"
 
 
 _CHECKS: Mapping[str, tuple[Callable[[Example], None], ...]] = {

@@ -130,8 +130,13 @@ class Worker:
             codemod(selection.options.get(codemod.code))
             for codemod in self._registry.of(selection.codes)
             if format_ in codemod.formats
-            and (any(one in data for one in codemod.triggers) or codemod.code.encode() in data)
+            and (any(one in data for one in triggers(codemod, hit.kind)) or codemod.code.encode() in data)
         ]
+
+
+def triggers(codemod: type[Codemod], kind: str) -> tuple[bytes, ...]:
+    """The bytes of which one must be in a file of a kind for a codemod to look at it."""
+    return codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
 
 
 def literals(codemods: Iterable[type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
@@ -139,7 +144,7 @@ def literals(codemods: Iterable[type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
     found: dict[str, set[bytes]] = {}
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
-            found.setdefault(kind, set()).update(codemod.triggers)
+            found.setdefault(kind, set()).update(triggers(codemod, kind))
     return {kind: tuple(sorted(found[kind])) for kind in sorted(found)}
 
 
