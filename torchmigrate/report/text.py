@@ -153,19 +153,24 @@ def _left(summary: Summary) -> Iterator[str]:
 def _bounds(projects: Iterable[Project]) -> Iterator[str]:
     """The oldest torch of each project, with where it was read; once when all agree."""
     ordered = sorted(projects, key=lambda project: project.root)
-    kinds = {(p.torch_min, p.torch_min_source) for p in ordered}
+    kinds = {(p.torch_min, _source(p)) for p in ordered}
     if len(kinds) == 1:
         ((version, source),) = kinds
-        yield f"The code must run on torch {version} and later ({_source(source)})."
+        yield f"The code must run on torch {version} and later ({source})."
     elif kinds:
         yield "The code must run on these versions of torch and later:"
-        yield from (f"  {p.torch_min} in {p.root} ({_source(p.torch_min_source)})" for p in ordered[:_NAMED_PROJECTS])
+        yield from (f"  {p.torch_min} in {p.root} ({_source(p)})" for p in ordered[:_NAMED_PROJECTS])
         if len(ordered) > _NAMED_PROJECTS:
             yield f"  and {plural(len(ordered) - _NAMED_PROJECTS, 'more project')}"
 
 
-def _source(source: str) -> str:
-    return "no project metadata says otherwise; --min-torch does" if source == "default" else source
+def _source(project: Project) -> str:
+    """Where the bound was read, as seen from the current folder."""
+    source = project.torch_min_source
+    if source == "default":
+        return "no project metadata says otherwise; --min-torch does"
+    inside = project.root not in ("", ".") and not source.startswith("-")
+    return f"{project.root}/{source}" if inside else source
 
 
 def label(accepted: Sequence[Finding]) -> str:
