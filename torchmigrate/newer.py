@@ -10,8 +10,14 @@ from __future__ import annotations
 import re
 
 
+_NESTING = 200
+"""Python's own limit for brackets inside brackets; libcst overflows the stack somewhere above."""
+
+
 def masked(text: str) -> str | None:
     """The text with newer constructs hidden, or None when libcst cannot read it either or nothing was hidden."""
+    if _depth(text) > _NESTING:
+        return None
     import libcst as cst
     from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
@@ -57,6 +63,15 @@ def masked(text: str) -> str | None:
 
     wrapper.module.visit(Hide())
     return data.decode("utf-8") if bytes(data) != before else None
+
+
+def _depth(text: str) -> int:
+    """How deep brackets are nested at most, those in strings and comments included."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[()\[\]{}]", text):
+        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _same_length(old: bytes, cover: str) -> bytes:

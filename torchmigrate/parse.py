@@ -37,7 +37,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _unreadable(error: SyntaxError) -> SourceError:
-    return SourceError("TM001", f"cannot parse: {error.msg} (file not looked at)", error.lineno, error.offset or 1)
+    return SourceError("TM001", f"cannot parse: {error.msg} (file not looked at)", error.lineno or 1, error.offset or 1)
 
 
 def compiles(text: str) -> bool:

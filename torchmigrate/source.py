@@ -99,6 +99,8 @@ def read_python(data: bytes) -> Source:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
+        if "invalid or missing encoding" in (error.msg or ""):
+            _decode(data, "utf-8")
         raise SourceError("TM001", f"cannot decode: {error.msg}", 1, 1) from None
     return _decode(data, "utf-8" if encoding == "utf-8-sig" else encoding)
 
