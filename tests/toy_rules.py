@@ -35,6 +35,8 @@ class AddDevice(Codemod):
                 os.kill(os.getpid(), signal.SIGSEGV)
             if "slow" in text:
                 time.sleep(60)
+            if "nap" in text:
+                time.sleep(0.1)
             if "device=" in text:
                 continue
             if "manual" in text:
