@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchmigrate.codemod import Codemod
+from torchmigrate_codemods.torch_2_15.all_gather_future import AllGatherFuture
 from torchmigrate_codemods.torch_2_15.backend_privates import BackendPrivates
 from torchmigrate_codemods.torch_2_15.block_pointers import BlockPointers
 from torchmigrate_codemods.torch_2_15.compiler_precompile import CompilerPrecompile
@@ -14,6 +15,7 @@ from torchmigrate_codemods.torch_2_15.fsspec_module import FsspecModule
 from torchmigrate_codemods.torch_2_15.graph_annotations import GraphAnnotations
 from torchmigrate_codemods.torch_2_15.inductor_config import InductorConfig
 from torchmigrate_codemods.torch_2_15.init_device_id import InitDeviceId
+from torchmigrate_codemods.torch_2_15.nccl_backend_class import NcclBackendClass
 from torchmigrate_codemods.torch_2_15.optimizer_set import OptimizerSet
 from torchmigrate_codemods.torch_2_15.pipeline_config import PipelineConfig
 from torchmigrate_codemods.torch_2_15.profiler_cupti import ProfilerCupti
@@ -26,7 +28,9 @@ from torchmigrate_codemods.torch_2_15.set_timeout import SetTimeout
 
 CODEMODS: tuple[type[Codemod], ...] = (
     InitDeviceId,
+    AllGatherFuture,
     FsdpReduceDtype,
+    NcclBackendClass,
     FlightRecorderRead,
     DcpOneWay,
     FsspecModule,
