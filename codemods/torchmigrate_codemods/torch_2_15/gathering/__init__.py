@@ -1,0 +1,1 @@
+"""Following the futures of collectives: what holds one, where its value is read, and the list that it stands for."""
