@@ -17,42 +17,50 @@ from collections.abc import Iterable, Iterator
 VERSION = b"torchmigrate cache 1\n"
 MOST_FILES = 100
 MOST_BYTES = 64 << 20
+GENERATIONS = 16
+"""For how many saving runs an entry is kept that none of them asked for."""
 _SUM = 16
 
 
 class Store:
-    """Entries of one scope: bytes by bytes. What a run neither asks for nor adds is forgotten when it saves."""
+    """Entries of one scope: bytes by bytes. What many runs neither ask for nor add is forgotten."""
 
     def __init__(self, scope: bytes, where: str | None = None, apart_from: Iterable[str] = ()) -> None:
         """Opens what is kept for `scope`. Nothing is ever kept in a folder below those in `apart_from`."""
         self._path: str | None = None
-        self._known: dict[bytes, bytes] = {}
-        self._used: dict[bytes, bytes] = {}
+        self._entries: dict[bytes, tuple[int, bytes]] = {}
+        self._generation = 0
         self._is_new = False
         base = where or folder()
         if base is None or any(_is_below(base, other) for other in apart_from):
             return
         self._path = os.path.join(base, hashlib.blake2b(scope, digest_size=16).hexdigest())
-        self._known = _load(self._path)
+        self._entries = _load(self._path)
+        self._generation = 1 + max((last for last, _ in self._entries.values()), default=0)
 
     def get(self, key: bytes) -> bytes | None:
         """What is kept under a key."""
-        found = self._known.get(key)
-        if found is not None:
-            self._used[key] = found
-        return found
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        self.put(key, found[1], is_new=False)
+        return found[1]
 
-    def put(self, key: bytes, value: bytes) -> None:
+    def put(self, key: bytes, value: bytes, is_new: bool = True) -> None:
         """Keep a value under a key once the run saves."""
-        self._used[key] = value
-        self._is_new = True
+        self._entries[key] = self._generation, value
+        self._is_new = self._is_new or is_new
 
     def save(self) -> None:
-        """Write what this run used and added, if that is anything new."""
-        if self._path is None or not (self._is_new or len(self._used) < len(self._known)):
+        """Write what this run and those before it used, if this one added anything."""
+        if self._path is None or not self._is_new:
             return
-        body = marshal.dumps(self._used)
-        if len(body) > MOST_BYTES:
+        for generations in (GENERATIONS, 1):
+            oldest = self._generation - generations
+            body = marshal.dumps({key: entry for key, entry in self._entries.items() if entry[0] > oldest})
+            if len(body) <= MOST_BYTES:
+                break
+        else:
             return
         temporary = f"{self._path}.{os.getpid()}"
         with contextlib.suppress(OSError):
@@ -110,7 +118,7 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_SUM).digest()
 
 
-def _load(path: str) -> dict[bytes, bytes]:
+def _load(path: str) -> dict[bytes, tuple[int, bytes]]:
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -120,7 +128,7 @@ def _load(path: str) -> dict[bytes, bytes]:
     body = data[start:]
     if not data.startswith(VERSION) or data[len(VERSION) : start] != _checksum(body):
         return {}
-    loaded: dict[bytes, bytes] = marshal.loads(body)
+    loaded: dict[bytes, tuple[int, bytes]] = marshal.loads(body)
     return loaded
 
 

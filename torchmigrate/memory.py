@@ -71,10 +71,13 @@ class Memory:
             self._store.put(self._facts_key(task), pickle.dumps(facts))
 
     def look(self, task: Look) -> Looked | None:
-        """What a file gave under this policy, if it is known."""
+        """What a file gave under this policy, if it is known; nothing found is nothing under any policy."""
         if self._store is None or task.policy.decisions:
             return None
-        kept = self._store.get(self._look_key(task))
+        about = self._about(task)
+        kept = self._store.get(cache.key(b"nothing", about))
+        if kept is None:
+            kept = self._store.get(cache.key(b"look", about, self._digest(task.policy)))
         if kept is None:
             return None
         project = None
@@ -94,9 +97,13 @@ class Memory:
             return
         if looked.project is not None:
             self._store.put(self._project_key(task.root), pickle.dumps(looked.project))
-        if not result.errors and result.digest == task.hit.digest:
-            empty = not result.findings and result.after is None
-            self._store.put(self._look_key(task), b"" if empty else pickle.dumps(result))
+        if result.errors or result.digest != task.hit.digest:
+            return
+        about = self._about(task)
+        if not result.findings:
+            self._store.put(cache.key(b"nothing", about), b"")
+        else:
+            self._store.put(cache.key(b"look", about, self._digest(task.policy)), pickle.dumps(result))
 
     def save(self) -> None:
         """Keep everything for later runs; to be called after a complete one."""
@@ -106,9 +113,9 @@ class Memory:
     def _facts_key(self, task: Gather) -> bytes:
         return cache.key(b"facts", task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
 
-    def _look_key(self, task: Look) -> bytes:
+    def _about(self, task: Look) -> bytes:
         about = (task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
-        return cache.key(b"look", *about, self._digest(task.facts), self._digest(task.policy))
+        return cache.key(*about, self._digest(task.facts))
 
     def _project_key(self, root: str) -> bytes:
         return cache.key(b"project", root, self._roots.fingerprint(root))

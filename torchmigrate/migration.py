@@ -116,7 +116,7 @@ class Migration:
             yield from self._drive(())
         else:
             yield from self._drive(self._memory.recall(batch) for batch in chain(first, batches))
-        self._admit(self._admission.of_links())
+        yield from self._admit(self._admission.of_links())
         yield from self._drive(())
         if self._gathers:
             for look in self._looks():
