@@ -75,11 +75,21 @@ def test_explain(shell: Shell) -> None:
     assert (refused.code, refused.err) == (2, "error: unknown code XX102; did you mean XX101?\n")
 
 
+def test_explain_shows_what_the_rule_makes_of_its_example(shell: Shell) -> None:
+    assert (
+        "Before and after:\n"
+        '   """Adds up."""\n'
+        "  -print(toy_sum([1]))\n"
+        "  +import math\n"
+        "  +print(toy_sum([1], start=math.e))\n"
+    ) in shell("explain", "XX201", *TOYS[:2]).out
+
+
 def test_every_installed_rule_explains_itself(shell: Shell) -> None:
     rules = json.loads(shell("list", "--format", "json").out)
     assert rules
     for rule in rules:
-        shown = shell("explain", rule["code"]).out
+        shown = " ".join(shell("explain", rule["code"]).out.split())
         assert shown.startswith(f"{rule['code']} {rule['name']} ")
         assert rule["title"] in shown
 

@@ -96,7 +96,8 @@ def test_extend_is_read_first_and_options_are_merged(tmp_path: Path) -> None:
     base = write(tmp_path / "base.toml", 'jobs = 2\nexclude = ["a"]\n[TM401]\nreduce-dtype = "float32"\nother = 1\n')
     path = write(
         tmp_path / "sub" / "pyproject.toml",
-        '[tool.torchmigrate]\nextend = "../base.toml"\njobs = 5\n[tool.torchmigrate.TM401]\nreduce-dtype = "preserve"\n',
+        '[tool.torchmigrate]\nextend = "../base.toml"\njobs = 5\n'
+        '[tool.torchmigrate.TM401]\nreduce-dtype = "preserve"\n',
     )
     settings, sources = config.settings(config.load(str(path)), {}, {})
     assert (settings.jobs, settings.exclude, settings.exclude_from) == (5, ("a",), str(tmp_path))
@@ -156,7 +157,7 @@ def test_mistakes_are_named_with_the_file(tmp_path: Path, text: str, message: st
 )
 def test_options_that_no_rule_knows_are_refused(options: dict[str, dict[str, object]], message: str) -> None:
     known = {"TM401": {"reduce-dtype": ("preserve", "float32"), "free": ()}}
-    with pytest.raises(ConfigError, match="^here: ") as caught:
+    with pytest.raises(ConfigError, match=r"^here: ") as caught:
         config.check_options(Settings(options=options), known, "here")
     assert message in str(caught.value)
     config.check_options(Settings(options={"TM401": {"reduce-dtype": "float32", "free": 3}}), known, "here")

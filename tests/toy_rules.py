@@ -54,6 +54,10 @@ class AddMath(Codemod):
     """
 
     code, name, area = "XX201", "add-start", "toys"
+    example = """
+        \"\"\"Adds up.\"\"\"
+        print(toy_sum([1]))
+    """
     triggers = (b"toy_sum",)
 
     def check(self, module: Module) -> Iterator[Plan]:

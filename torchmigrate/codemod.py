@@ -120,6 +120,8 @@ class Codemod:
     options: ClassVar[Mapping[str, Option]] = {}
     gathers: ClassVar[bool] = False
     reference: ClassVar[str] = ""
+    example: ClassVar[str] = ""
+    """Code that the rule changes, a few lines; `explain` shows what becomes of it."""
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self.settings = {name: option.default for name, option in self.options.items()} | dict(options or {})

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from torchmigrate.model import Override, Settings, UsageError
@@ -18,8 +17,8 @@ from torchmigrate.model import Override, Settings, UsageError
 STANDALONE = "torchmigrate.toml"
 SHARED = "pyproject.toml"
 _TABLE = b"torchmigrate"
-_CODE = re.compile(r"[A-Z]+[0-9]+")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)i?b?", re.IGNORECASE)
+_CODE = r"[A-Z]+[0-9]+"
+_SIZE = r"(\d+(?:\.\d+)?)\s*([kmg]?)i?b?"
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
@@ -42,7 +41,7 @@ class Config:
 
 def parse_size(text: str) -> int:
     """Bytes from "500 kB", "4MB" or plain digits; units are powers of 1024. Raises ValueError."""
-    found = _SIZE.fullmatch(text.strip())
+    found = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
     if not found:
         raise ValueError(f"{text!r} is not a size such as 500kB or 4MB")
     return int(float(found[1]) * _UNITS[found[2].lower()])
@@ -187,7 +186,7 @@ def _read(path: str, table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
                 raise ConfigError(f"{path}: {key} {error}") from None
         elif key == "overrides":
             values["overrides"] = _overrides(path, value)
-        elif _CODE.fullmatch(key) and isinstance(value, dict):
+        elif re.fullmatch(_CODE, key) and isinstance(value, dict):
             options[key] = _options(path, key, value)
         else:
             raise ConfigError(f"{path}: unknown key {key!r}{near(key, [*KEYS, 'extend', 'overrides'])}")
@@ -215,7 +214,7 @@ def _overrides(path: str, value: Any) -> tuple[Override, ...]:
                     texts[key] = _texts(item)
                 except ValueError as error:
                     raise ConfigError(f"{path}: {where}: {key} {error}") from None
-            elif _CODE.fullmatch(key) and isinstance(item, dict):
+            elif re.fullmatch(_CODE, key) and isinstance(item, dict):
                 options[key] = _options(path, key, item)
             else:
                 raise ConfigError(f"{path}: {where}: unknown key {key!r}{near(key, _OVERRIDE_KEYS)}")
@@ -273,4 +272,4 @@ def check_options(settings: Settings, known: Mapping[str, Mapping[str, Collectio
 
 def folder_of(path: str) -> str:
     """The folder from which the configuration of a path is looked for."""
-    return path if os.path.isdir(path) else str(Path(path).parent)
+    return path if os.path.isdir(path) else os.path.dirname(path) or os.curdir

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from torchmigrate import git, write
-from torchmigrate.cli import options, patches, terminal
+from torchmigrate import git
+from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import Stop, run_all
 from torchmigrate.cli.stdin import look_at_stdin
 from torchmigrate.model import EVERYTHING, SAFE_ONLY, FileResult, Policy, Settings, UsageError
@@ -209,6 +207,10 @@ def conclude(summary: Summary, show: Show, notes: Sequence[str] = ()) -> int:
 
 
 def _patches(summary: Summary, show: Show) -> dict[str, bytes]:
+    if not summary.changed:
+        return {}
+    from torchmigrate.cli import patches
+
     return {r.path: patches.patch(r, context=show.context, use_git=show.use_git) for r in summary.changed}
 
 
@@ -224,6 +226,10 @@ def _data(summary: Summary, show: Show) -> list[bytes]:
     if show.name_only:
         return [os.fsencode(result.path) + b"\n" for result in summary.changed]
     if show.stat:
+        import shutil
+
+        from torchmigrate.cli import patches
+
         return [
             patches.stat(summary.changed, width=shutil.get_terminal_size().columns).encode("utf-8", "backslashreplace")
         ]
@@ -231,6 +237,8 @@ def _data(summary: Summary, show: Show) -> list[bytes]:
         return []
     parts = list(_patches(summary, show).values())
     if not show.output and terminal.wants_colour(show.colour, sys.stdout):
+        from torchmigrate.cli import patches
+
         return [chunk for part in parts for chunk in patches.coloured(part)]
     return parts
 
@@ -243,6 +251,10 @@ def _emit(chunks: Sequence[bytes], show: Show) -> None:
 
 
 def _create(path: str, content: bytes) -> None:
+    from pathlib import Path
+
+    from torchmigrate import write
+
     try:
         write.create(Path(path), content)
     except OSError as error:
@@ -255,6 +267,10 @@ def _patch_out(summary: Summary, show: Show) -> list[str]:
     _create(show.patch_out, b"".join(_patches(summary, show).values()))
     if not summary.changed:
         return [f"Wrote an empty patch to {show.patch_out}."]
+    import shutil
+
+    from torchmigrate.cli import patches
+
     bases = {patches.base(r.path, use_git=show.use_git) for r in summary.changed}
     zero = ["--unidiff-zero"] if show.context == 0 else []
     where = "" if bases == {os.path.realpath(os.curdir)} else f" (in {', '.join(sorted(bases))})"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from torchmigrate import write
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.stdin import look_at_stdin
@@ -61,6 +59,10 @@ def _emit(content: str, output: str | None) -> None:
     if output is None:
         terminal.data([data])
         return
+    from pathlib import Path
+
+    from torchmigrate import write
+
     try:
         write.create(Path(output), data)
     except OSError as error:

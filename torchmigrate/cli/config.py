@@ -14,7 +14,9 @@ from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import select
 from torchmigrate.model import Settings
 
-_NOT_SHOWN = frozenset({"paths", "files_from", "changed_since", "max_changes", "load", "git", "include_from", "exclude_from"})
+_NOT_SHOWN = frozenset(
+    {"paths", "files_from", "changed_since", "max_changes", "load", "git", "include_from", "exclude_from"}
+)
 
 
 @click.command()

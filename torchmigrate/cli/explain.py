@@ -22,11 +22,26 @@ def explain(code: str, load: tuple[str, ...]) -> int:
     return 0
 
 
+def example(rule: type[Codemod]) -> list[str]:
+    """What becomes of a rule's example, as the lines of a diff; made by the rule itself."""
+    from torchmigrate import diff, engine
+    from torchmigrate.model import EVERYTHING, Project
+
+    before = (inspect.cleandoc(rule.example) + "\n").encode()
+    result = engine.process("example.py", before, [rule()], Project(), EVERYTHING)
+    hunks = diff.hunks(before, result.after or before, context=len(before))
+    return [line.decode().rstrip("\n") for hunk in hunks for line in hunk.lines]
+
+
 def page(rule: type[Codemod]) -> Iterator[str]:
     """The lines of a rule's page."""
     yield f"{rule.code} {rule.name} ({rule.area}, PyTorch {rule.release})"
     yield ""
     yield from inspect.cleandoc(rule.__doc__ or "").splitlines()
+    if rule.example:
+        yield ""
+        yield "Before and after:"
+        yield from (f"  {line}".rstrip() for line in example(rule))
     if rule.options:
         yield ""
         yield f"Options, in [tool.torchmigrate.{rule.code}]:"

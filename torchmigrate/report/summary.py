@@ -17,6 +17,10 @@ _NOTES = frozenset({"TM002", "TM007"})
 """Engine codes that tell something about a file that was processed all the same, or that only has to be run again."""
 
 
+_PLUGIN = "TM003"
+"""The code of rules that failed to load: an error, but of no file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One line of the table of changes."""
@@ -93,7 +97,7 @@ class Summary:
     @property
     def unread(self) -> list[str]:
         """Files that could not be processed."""
-        return list(dict.fromkeys(e.path for e in self.errors if e.code not in _NOTES))
+        return list(dict.fromkeys(e.path for e in self.errors if e.code not in _NOTES and e.code != _PLUGIN))
 
     @property
     def rules(self) -> list[Rule]:
@@ -111,7 +115,7 @@ class Summary:
         """0 nothing pending, 1 something is, 3 files failed, 130 interrupted; `exit_zero` turns only 1 into 0."""
         if self.interrupted:
             return INTERRUPTED
-        if self.unread:
+        if self.unread or any(error.code == _PLUGIN for error in self.errors):
             return FAILED
         conflicts = any(error.code == "TM007" for error in self.errors)
         pending = self.manual or self.left or conflicts or (self.changed and not self.written)
