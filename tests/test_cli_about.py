@@ -80,6 +80,7 @@ def test_explain_shows_what_the_rule_makes_of_its_example(shell: Shell) -> None:
         "Before and after:\n"
         '   """Adds up."""\n'
         "  -print(toy_sum([1]))\n"
+        "  +\n"
         "  +import math\n"
         "  +print(toy_sum([1], start=math.e))\n"
     ) in shell("explain", "XX201", *TOYS[:2]).out
