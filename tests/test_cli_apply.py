@@ -416,6 +416,33 @@ def test_ctrl_c_while_looking_writes_nothing(shell: Shell) -> None:
     assert shell.contents() == SAMPLE | {"train/slow.py": b"toy_call('slow')\n"}
 
 
+def test_ctrl_c_while_writing_keeps_whole_files_and_tells_the_truth(shell: Shell) -> None:
+    names = [f"many/f{n:03}.py" for n in range(600)]
+    shell.write({name: b"toy_call(1)\n" for name in names})
+    shell.commit()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torchmigrate", "apply", "--yes", *TOYS],
+        cwd=shell.folder,
+        env=environment(shell.state),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while (shell.folder / names[20]).stat().st_size == len("toy_call(1)\n"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    contents = shell.contents()
+    written = [name for name in names if contents[name] == b"toy_call(1, device=0)\n"]
+    assert all(contents[name] == b"toy_call(1)\n" for name in names if name not in written)
+    assert 20 < len(written) < len(names)
+    assert process.returncode == 130
+    assert f"Wrote {len(written)} files, {len(written)} changes" in err
+    assert "left in" in err
+    assert sorted(contents) == sorted([*names, *SAMPLE])
+    assert shell("undo").err.startswith(f"Put back {len(written)} files")
+    assert shell.git("status", "--porcelain") == ""
+
+
 def _has_child(process: int) -> bool:
     return bool(Path(f"/proc/{process}/task/{process}/children").read_text().strip())
 

@@ -108,9 +108,9 @@ def closing(summary: Summary, *, verbose: bool = False) -> Iterator[str]:
     """How much was looked at, and which torch the code must keep running on."""
     if verbose:
         yield from (f"{finding_line(f)} (ignored: {f.suppressed or 'no reason given'})" for f in summary.suppressed)
-        yield from summary.counts.notes
     elif summary.suppressed:
         yield f"{plural(len(summary.suppressed), 'place')} ignored by comments (-v shows them)."
+    yield from (one_line(note) for note in summary.counts.notes)
     yield from _bounds(summary.projects)
     counts = summary.counts
     skipped = counts.seen - counts.looked_at
