@@ -14,7 +14,7 @@ nox.options.sessions = ["torch"]
 
 @nox.session
 def torch(session: nox.Session) -> None:
-    """Run the pairs; arguments go to pytest. Needs about 6 GB for the two releases, which are kept for the next time."""
+    """Run the pairs; arguments go to pytest. The two releases need about 6 GB and are kept for the next time."""
     interpreters = []
     for release in RELEASES:
         folder = Path(session.cache_dir) / f"torch-{release}"

@@ -39,7 +39,7 @@ def append_argument(call: cst.Call, new: cst.Arg) -> cst.Call:
     if not call.args:
         inside = call.whitespace_before_args
         if isinstance(inside, cst.ParenthesizedWhitespace):
-            new = new.with_changes(whitespace_after_arg=inside)
+            new = new.with_changes(whitespace_after_arg=_plain(inside))
             before = _first_line(inside)
             return call.with_changes(whitespace_before_args=before, args=[new])
         return call.with_changes(args=[new])
