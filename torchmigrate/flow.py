@@ -50,10 +50,16 @@ class Definition:
 
 @dataclass(eq=False, slots=True)
 class Phi:
-    """Where paths meet: one of several versions."""
+    """Where paths meet: one of several versions.
+
+    `guards` says for each source on which conditions its paths hang: one tuple of conditions a path, of which at least
+    one tuple held. A loop's Phi has none. `open` while the loop that it heads is still being walked.
+    """
 
     key: str
     sources: list[Version] = field(default_factory=list)
+    guards: list[list[tuple[Condition, ...]]] = field(default_factory=list)
+    open: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,7 +76,10 @@ Version = Definition | Phi | Touched
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A test that came out true or false on every path to a point."""
+    """A test that came out true or false on every path to a point.
+
+    `versions` are those that the keys of the test had when it was made.
+    """
 
     test: ast.expr
     truth: bool
@@ -79,11 +88,27 @@ class Condition:
 
 @dataclass(slots=True)
 class _State:
+    """Versions and conditions at one point. Copies share their versions until one of them changes."""
+
     versions: dict[str, Version]
     conditions: tuple[Condition, ...] = ()
+    shared: bool = False
 
     def copy(self) -> _State:
-        return _State(dict(self.versions), self.conditions)
+        self.shared = True
+        return _State(self.versions, self.conditions, True)
+
+    def put(self, key: str, version: Version) -> None:
+        self._own()
+        self.versions[key] = version
+
+    def drop(self, key: str) -> None:
+        self._own()
+        del self.versions[key]
+
+    def _own(self) -> None:
+        if self.shared:
+            self.versions, self.shared = dict(self.versions), False
 
 
 @dataclass(slots=True)
@@ -121,14 +146,19 @@ class Flow:
         self._before: dict[ast.stmt, _State] = {}
         self._entries: dict[tuple[str, int], Definition] = {}
         self._roots: dict[int, Version] = {}
+        self._below: dict[str, dict[str, None]] = {}
+        self._meets: dict[tuple[str, int], Version] = {}
+        self._touches: dict[tuple[str, int, int], Touched] = {}
         self._loops: list[_Loop] = []
         self._locals = self._assigned_names(owner)
         state = _State({})
         if not isinstance(owner, ast.Module):
             for arg in _parameters(owner.args):
-                state.versions[arg.arg] = Definition(arg.arg, "parameter", arg)
-        if not isinstance(owner, ast.Lambda):
-            self._block(owner.body, state)
+                state.put(arg.arg, Definition(arg.arg, "parameter", arg))
+        end = None if isinstance(owner, ast.Lambda) else self._block(owner.body, state)
+        self.falls_through = end is not None
+        """Whether control can reach the end of the body."""
+        self._end = end or _State({})
 
     # -- questions ---------------------------------------------------------------------------------------------
 
@@ -139,6 +169,10 @@ class Flow:
     def version(self, key: str, at: ast.AST) -> Version:
         """The version of a key just before the statement of `at` runs."""
         return self._lookup(self._state(at), key)
+
+    def final(self, key: str) -> Version:
+        """The version of a key at the end of the body."""
+        return self._lookup(self._end, key)
 
     def definitions(self, key: str, at: ast.AST) -> tuple[Definition, ...]:
         """Every definition of a key that can reach the statement of `at`, in source order where known."""
@@ -151,33 +185,43 @@ class Flow:
         A call that received the owner of a dotted key counts as a change only when `strict`.
         """
         one, other = self.version(key, first), self.version(key, second)
-        if not strict:
-            one, other = untouched(one), untouched(other)
-        return one is other
+        return one is other or (not strict and settled(one) is settled(other))
 
     def bound(self, name: str, at: ast.AST) -> bool:
         """Whether a local name surely has a value at `at` (names from outside the function count as bound)."""
         return all(d.how != "unbound" for d in self.definitions(name, at))
 
     def conditions(self, at: ast.AST) -> tuple[Condition, ...]:
-        """The tests that came out a known way whenever `at` runs, outermost first, also inside one expression."""
-        state = self._state(at)
-        held = [c for c in state.conditions if all(self._lookup(state, k) is v for k, v in c.versions)]
-        return (*held, *reversed(list(self._inside_expression(at))))
+        """The tests that came out a known way whenever `at` runs, outermost first, also inside one expression.
 
-    def _inside_expression(self, at: ast.AST) -> Iterator[Condition]:
+        A condition speaks of the versions that it names; what they say of a key's value later is for the asker.
+        """
+        inside: list[Condition] = []
+        for test, truth in self._inside_expression(at):
+            inside += self.conditions_of(test, truth, at)
+        return (*self._state(at).conditions, *inside)
+
+    def conditions_of(self, test: ast.expr, truth: bool, at: ast.AST) -> tuple[Condition, ...]:
+        """What is known when a test made at `at` comes out as `truth`, in its smallest parts."""
+        state = _State(self._state(at).versions)
+        self._learn(state, test, truth)
+        return state.conditions
+
+    def _inside_expression(self, at: ast.AST) -> list[tuple[ast.expr, bool]]:
+        found: list[tuple[ast.expr, bool]] = []
         child = at
         for parent in self.module.ancestors(at):
             if isinstance(parent, ast.stmt):
-                return
+                break
             if isinstance(parent, ast.IfExp) and child is not parent.test:
-                yield Condition(parent.test, child is parent.body)
+                found.append((parent.test, child is parent.body))
             elif isinstance(parent, ast.BoolOp):
                 for earlier in parent.values:
                     if earlier is child:
                         break
-                    yield Condition(earlier, isinstance(parent.op, ast.And))
+                    found.append((earlier, isinstance(parent.op, ast.And)))
             child = parent
+        return found[::-1]
 
     def _statement(self, at: ast.AST) -> ast.stmt:
         statement = self.module.statement(at)
@@ -208,23 +252,29 @@ class Flow:
         holder = owner_key(key)
         if holder is None:
             return self._entry(key, "unbound" if key in self._locals else "free", 0)
-        root = self._lookup(state, holder)
-        touched: list[Touched] = []
-        while isinstance(root, Touched):
-            touched.append(root)
-            root = root.before
+        return self._at_root(key, self._lookup(state, holder))
+
+    def _at_root(self, key: str, root: Version) -> Version:
+        """The version of a key that nothing assigned since its owner came to be `root`."""
+        if isinstance(root, Touched):
+            return self._touched(key, self._at_root(key, root.before), root.call)
         self._roots[id(root)] = root
-        version: Version = self._entry(key, "free", id(root))
-        for one in reversed(touched):
-            version = self._touched(key, version, one.call)
-        return version
+        if isinstance(root, Definition) or root.open:
+            return self._entry(key, "free", id(root))
+        if (key, id(root)) not in self._meets:
+            self._meets[key, id(root)] = self._entry(key, "free", id(root))
+            sources = list(dict.fromkeys(self._at_root(key, one) for one in root.sources))
+            if len({id(settled(one)) for one in sources}) == 1:
+                self._meets[key, id(root)] = sources[-1]
+            elif len(sources) == len(root.sources):
+                self._meets[key, id(root)] = Phi(key, sources, root.guards)
+        return self._meets[key, id(root)]
 
     def _entry(self, key: str, how: How, root: int) -> Definition:
         return self._entries.setdefault((key, root), Definition(key, how))
 
     def _touched(self, key: str, before: Version, call: ast.Call) -> Version:
-        memo: dict[tuple[str, int, int], Touched] = self.__dict__.setdefault("_touches", {})
-        return memo.setdefault((key, id(before), id(call)), Touched(key, before, call))
+        return self._touches.setdefault((key, id(before), id(call)), Touched(key, before, call))
 
     def _block(self, body: list[ast.stmt], state: _State | None) -> _State | None:
         for statement in body:
@@ -300,14 +350,24 @@ class Flow:
             key = key_of(value.value if isinstance(value, ast.Starred) else value)
             if key is None or self.module.names.resolve(value).names:
                 continue
-            for known in [k for k in state.versions if k.startswith((f"{key}.", f"{key}["))]:
-                state.versions[known] = self._touched(known, state.versions[known], call)
-            state.versions[key] = self._touched(key, self._lookup(state, key), call)
+            for known in self._below.get(key, ()):
+                if known in state.versions:
+                    state.put(known, self._touched(known, state.versions[known], call))
+            self._put(state, key, self._touched(key, self._lookup(state, key), call))
 
     def _set(self, state: _State, key: str, version: Version) -> None:
-        for inner in [k for k in state.versions if k.startswith((f"{key}.", f"{key}["))]:
-            del state.versions[inner]
-        state.versions[key] = version
+        """A new version of a key; what was known of its attributes and items is no longer."""
+        for inner in self._below.get(key, ()):
+            if inner in state.versions:
+                state.drop(inner)
+        self._put(state, key, version)
+
+    def _put(self, state: _State, key: str, version: Version) -> None:
+        holder = owner_key(key)
+        while holder is not None and key not in (known := self._below.setdefault(holder, {})):
+            known[key] = None
+            holder = owner_key(holder)
+        state.put(key, version)
 
     def _assign(self, state: _State, target: ast.expr, node: ast.AST, value: ast.expr, how: How = "assign") -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -350,18 +410,22 @@ class Flow:
         alive = [s for s in states if s is not None]
         if len(alive) < 2:
             return alive[0] if alive else None
+        shared = tuple(c for c in alive[0].conditions if all(any(c is o for o in s.conditions) for s in alive[1:]))
+        common = {id(c) for c in shared}
+        own = [tuple(c for c in s.conditions if id(c) not in common) for s in alive]
         versions: dict[str, Version] = {}
         for key in {key for s in alive for key in s.versions}:
-            found = list(dict.fromkeys(self._lookup(s, key) for s in alive))
-            versions[key] = found[0] if len(found) == 1 else Phi(key, found)
-        shared = tuple(c for c in alive[0].conditions if all(any(c is o for o in s.conditions) for s in alive[1:]))
+            paths: dict[Version, list[tuple[Condition, ...]]] = {}
+            for s, guard in zip(alive, own, strict=True):
+                paths.setdefault(self._lookup(s, key), []).append(guard)
+            versions[key] = next(iter(paths)) if len(paths) == 1 else Phi(key, list(paths), list(paths.values()))
         return _State(versions, shared)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, state: _State) -> _State | None:
         head = state.copy()
         phis: list[Phi] = []
         for key in sorted(self._assigned_in(node)):
-            phi = Phi(key, [self._lookup(state, key)])
+            phi = Phi(key, [self._lookup(state, key)], open=True)
             self._set(head, key, phi)
             phis.append(phi)
         self._before[node] = head.copy()
@@ -374,9 +438,10 @@ class Flow:
         end = self._block(node.body, body)
         loop = self._loops.pop()
         again = self._join(end, *loop.continues)
-        if again is not None:
-            for phi in phis:
+        for phi in phis:
+            if again is not None:
                 phi.sources.append(self._lookup(again, phi.key))
+            phi.open = False
         after: _State | None = head.copy()
         if isinstance(node, ast.While):
             if _true(node.test):
@@ -404,7 +469,7 @@ class Flow:
     def _try(self, node: ast.Try, state: _State) -> _State | None:
         entry = state.copy()
         body = self._block(node.body, state)
-        inside = [self._before[s] for s in node.body if s in self._before]
+        inside = [self._before[s] for s in _walk_statements(node.body) if s in self._before]
         raised = self._join(entry, *inside, *([body] if body else []))
         if raised is not None:
             raised = _State(raised.versions, entry.conditions)
@@ -435,7 +500,7 @@ class Flow:
         )
         if not swallows:
             return body
-        inside = [self._before[s] for s in node.body if s in self._before]
+        inside = [self._before[s] for s in _walk_statements(node.body) if s in self._before]
         return self._join(entry, *inside, *([body] if body else []))
 
     def _match(self, node: ast.Match, state: _State) -> _State | None:
@@ -486,6 +551,43 @@ def untouched(version: Version) -> Version:
     return version
 
 
+def settled(version: Version) -> Version:
+    """The version that holds unless a call which received the owner changed it, also where paths with and without it meet."""
+    seen: set[int] = set()
+    found: dict[int, Version] = {}
+    stack: list[Version] = [version]
+    while stack:
+        one = stack.pop()
+        one = untouched(one)
+        if isinstance(one, Phi) and not one.open:
+            if id(one) not in seen:
+                seen.add(id(one))
+                stack.extend(one.sources)
+        else:
+            found[id(one)] = one
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return untouched(version)
+
+
+def touches(version: Version) -> tuple[ast.Call, ...]:
+    """The calls that received the owner of a key since it got its value."""
+    calls: list[ast.Call] = []
+    seen: set[int] = set()
+    stack: list[Version] = [version]
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Touched):
+            calls.append(one.call)
+            stack.append(one.before)
+        elif isinstance(one, Phi):
+            stack.extend(one.sources)
+    return tuple(dict.fromkeys(calls))
+
+
 def _parameters(args: ast.arguments) -> list[ast.arg]:
     every = (*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg)
     return [arg for arg in every if arg is not None]
@@ -529,6 +631,13 @@ def _own_expressions(node: ast.stmt) -> list[ast.expr]:
     if isinstance(node, ast.Match):
         return [node.subject]
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def _walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block and of the blocks inside it."""
+    for statement in body:
+        yield statement
+        yield from (n for n in _walk_function(statement) if isinstance(n, ast.stmt))
 
 
 def _walk_function(node: ast.AST) -> Iterator[ast.AST]:

@@ -1,0 +1,182 @@
+"""Which backend a process group gets: surely NCCL, surely not, or decided at run time and by what."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from torchmigrate.carry import Refused, carry
+from torchmigrate.imports import Import
+from torchmigrate.module import Module
+from torchmigrate.values import Facts, Known, Option, Unknown, Values
+
+_NCCL = frozenset({"nccl", "nccl2", "nccl-lazy"})
+
+
+def is_nccl(name: str) -> bool:
+    """Whether a backend name, plain ("nccl") or by device ("cpu:gloo,cuda:nccl"), uses the new NCCL class."""
+    for part in name.lower().split(","):
+        device, found, backend = part.strip().rpartition(":")
+        if backend in _NCCL and (not found or device == "cuda"):
+            return True
+    return False
+
+
+def may_be_nccl(option: Option) -> bool:
+    """Whether a possible backend is NCCL or, where it is not known, could be."""
+    if isinstance(option, Known):
+        return isinstance(option.value, str) and is_nccl(option.value)
+    return option.kind in ("", "str") or "nccl" in option.contains
+
+
+def surely_nccl(option: Option) -> bool:
+    """Whether a possible backend is NCCL."""
+    if isinstance(option, Known):
+        return isinstance(option.value, str) and is_nccl(option.value)
+    return "nccl" in option.contains and "legacy" not in option.contains
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the backend argument of a call can be.
+
+    `nccl` and `other` are the names in sight; `default` when it may be left to torch (omitted or None); `unknown` what
+    else it may be.
+    """
+
+    node: ast.expr | None
+    nccl: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
+    default: bool = False
+    unknown: tuple[Unknown, ...] = ()
+
+    @property
+    def surely(self) -> bool:
+        """NCCL whatever happens."""
+        return bool(self.nccl) and not (self.other or self.default or self.unknown)
+
+    @property
+    def never(self) -> bool:
+        """Not NCCL whatever happens."""
+        return not (self.nccl or self.default or self.unknown)
+
+    @property
+    def origin(self) -> str:
+        """Where the unknown part comes from, for people."""
+        return next((u.origin for u in self.unknown if u.origin), "an expression that this file does not decide")
+
+
+def backend_of(values: Values, node: ast.expr | None, facts: Facts) -> Backend:
+    """What a backend argument can be under the facts; None stands for an omitted argument."""
+    if node is None:
+        return Backend(None, default=True)
+    nccl: set[str] = set()
+    other: set[str] = set()
+    unknown: list[Unknown] = []
+    default = False
+    for option in values.of(node, facts).options:
+        if isinstance(option, Known):
+            if option.value is None:
+                default = True
+            elif surely_nccl(option):
+                nccl.add(str(option.value))
+            else:
+                other.add(str(option.value))
+        elif surely_nccl(option):
+            nccl.add(option.contains)
+        elif option.kind in ("", "str"):
+            unknown.append(option)
+    return Backend(node, tuple(sorted(nccl)), tuple(sorted(other)), default, tuple(unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The condition under which a group is an NCCL group, as text for the call, and what follows from it."""
+
+    text: str
+    facts: Facts
+    imports: tuple[Import, ...] = ()
+
+
+def guard(values: Values, backend: Backend, call: ast.Call, facts: Facts, quote: str) -> Guard | None:
+    """The condition that says at the call whether its backend is NCCL; None where no short one can be written."""
+    node = backend.node
+    if node is None or (backend.default and not backend.nccl and not backend.unknown):
+        return cuda_guard(values.module, call, facts)
+    if isinstance(node, ast.IfExp):
+        found = _choice(values, node, call, facts)
+        if found is not None:
+            return found
+    implied = values.implied(node, lambda o: surely_nccl(o) or isinstance(o, Unknown), facts)
+    if implied is None:
+        return None
+    known = values.implied(node, surely_nccl, facts)
+    after = known if known is not None and backend.nccl else implied
+    try:
+        text = carry(values, node, call, facts).text
+    except Refused:
+        return None
+    subject = text if _is_simple(node) else f"({text})"
+    if backend.default:
+        cuda = cuda_guard(values.module, call, implied)
+        if cuda is None:
+            return None
+        excluded = [name for name in backend.other]
+        tests = [f"{subject} != {quote}{name}{quote}" for name in excluded] if not backend.unknown else []
+        if backend.unknown:
+            return None
+        return Guard(" and ".join([*tests, cuda.text]), cuda.facts, cuda.imports)
+    return Guard(_comparison(subject, backend, quote), Facts(after.conditions, True))
+
+
+def _comparison(subject: str, backend: Backend, quote: str) -> str:
+    names = backend.nccl or ("nccl",)
+    if len(names) == 1:
+        return f"{subject} == {quote}{names[0]}{quote}"
+    if not backend.unknown and all("nccl" in n for n in names) and not any("nccl" in n for n in backend.other):
+        return f"{quote}nccl{quote} in {subject}"
+    return f"{subject} in ({', '.join(f'{quote}{name}{quote}' for name in names)})"
+
+
+def _choice(values: Values, node: ast.IfExp, call: ast.Call, facts: Facts) -> Guard | None:
+    """The test of `"nccl" if test else "gloo"`."""
+    then, other = backend_of(values, node.body, facts), backend_of(values, node.orelse, facts)
+    if then.surely and other.never:
+        truth = True
+    elif then.never and other.surely:
+        truth = False
+    else:
+        return None
+    try:
+        text = carry(values, node.test, call, facts).text
+    except Refused:
+        return None
+    conditions = values.module.flow(call).conditions_of(node.test, truth, node)
+    if not truth:
+        text = _negated(node.test, text)
+    return Guard(text, Facts((*facts.conditions, *conditions), True))
+
+
+def _negated(test: ast.expr, text: str) -> str:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return text.removeprefix("not").strip()
+    opposite = {ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
+    parsed = ast.parse(text, mode="eval").body
+    if isinstance(parsed, ast.Compare) and len(parsed.ops) == 1 and (word := opposite.get(type(parsed.ops[0]))):
+        left, right = (ast.get_source_segment(text, part) for part in (parsed.left, parsed.comparators[0]))
+        return f"{left} {word} {right}"
+    if isinstance(test, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+        return f"not {text}"
+    return f"not ({text})"
+
+
+def cuda_guard(module: Module, call: ast.Call, facts: Facts) -> Guard | None:
+    """`torch.cuda.is_available()`."""
+    spelling = module.spell("torch.cuda.is_available", call)
+    if spelling is None:
+        return None
+    return Guard(f"{spelling.text}()", Facts(facts.conditions, True), spelling.imports)
+
+
+def _is_simple(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))

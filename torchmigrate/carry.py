@@ -1,0 +1,215 @@
+"""Saying at one place what an expression means at another.
+
+A name that has the same value at both places stays as it is; a name that has not is replaced by what it stands for, as
+long as that can be evaluated again without harm.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchmigrate.flow import Definition, key_of, settled, touches
+
+if TYPE_CHECKING:
+    from torchmigrate.values import Facts, Values
+
+_BUILTINS = frozenset({"int", "str", "len", "min", "max", "abs", "bool", "round", "getattr"})
+_PURE = frozenset(
+    {
+        "os.environ.get",
+        "os.getenv",
+        "torch.cuda.device_count",
+        "torch.cuda.is_available",
+        "torch.accelerator.device_count",
+        "torch.device",
+    }
+)
+_PLAIN = (
+    ast.Constant,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.JoinedStr,
+    ast.FormattedValue,
+    ast.operator,
+    ast.unaryop,
+    ast.boolop,
+    ast.cmpop,
+    ast.expr_context,
+    ast.Tuple,
+    ast.List,
+    ast.keyword,
+)
+_LONG = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """An expression's text for another place.
+
+    `touched` are calls in between that could change a part of it, though nothing says that they do; `inlined` names
+    were replaced by what they stand for.
+    """
+
+    text: str
+    touched: tuple[ast.Call, ...] = ()
+    inlined: tuple[str, ...] = ()
+
+
+class Refused(Exception):
+    """Why an expression cannot be said elsewhere."""
+
+
+def carry(values: Values, node: ast.expr, to: ast.AST, facts: Facts, *, depth: int = 0) -> Carried:
+    """The text that means at `to` what `node` means where it stands (in the same function, or at module level).
+
+    Raises Refused with the reason, as half a sentence about the expression.
+    """
+    if depth > 6:
+        raise Refused("is computed in too many steps")
+    module = values.module
+    edits: list[tuple[int, int, str]] = []
+    touched: list[ast.Call] = []
+    inlined: list[str] = []
+    start, end = module.extent(node)
+    for part in _parts(values, node):
+        if isinstance(part, ast.Call):
+            continue
+        replacement = _part(values, part, to, facts, depth)
+        touched += replacement.touched
+        inlined += replacement.inlined
+        if replacement.text != module.source(part):
+            low, high = module.extent(part)
+            text = replacement.text if part is node or not _needs_parentheses(replacement.text) else f"({replacement.text})"
+            edits.append((low - start, high - start, text))
+    text = module.text[start:end]
+    for low, high, new in sorted(edits, reverse=True):
+        text = text[:low] + new + text[high:]
+    if "\n" in text or "\r" in text:
+        text = ast.unparse(ast.parse(f"({text})", mode="eval"))
+    if len(text) > _LONG:
+        raise Refused("is a long expression")
+    return Carried(text, tuple(dict.fromkeys(touched)), tuple(dict.fromkeys(inlined)))
+
+
+def _parts(values: Values, node: ast.expr) -> Iterator[ast.expr]:
+    """The names in an expression, each with its attributes and constant items; refuses what must not run twice."""
+    module = values.module
+    if isinstance(node, ast.Call):
+        names = module.resolve(node.func).names
+        builtin = isinstance(node.func, ast.Name) and node.func.id in _BUILTINS and _is_builtin(values, node.func)
+        if not (builtin or (names and names <= _PURE)):
+            raise Refused(f"calls {ast.unparse(node.func)}()")
+        if names:
+            yield node.func
+        for argument in (*node.args, *(k.value for k in node.keywords)):
+            yield from _parts(values, argument)
+    elif key_of(node) is not None:
+        yield node
+    elif isinstance(node, (ast.Attribute, ast.Subscript)):
+        yield from _parts(values, node.value)
+        if isinstance(node, ast.Subscript):
+            yield from _parts(values, node.slice)
+    elif isinstance(node, _PLAIN):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                yield from _parts(values, child)
+    else:
+        raise Refused("cannot be evaluated twice")
+
+
+def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int) -> Carried:
+    module = values.module
+    source = module.source(node)
+    key = key_of(node)
+    if key is None:
+        raise Refused("cannot be followed")
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Subscript)):
+        root = root.value
+    here, there = module.function(node), module.function(to)
+    if module.resolve(node).names and isinstance(root, ast.Name):
+        return _imported(values, node, root, to)
+    scope = module.names.scope_of(node)
+    if isinstance(root, ast.Name) and (found := module.names.lookup(root.id, scope)) and found[0].is_comprehension:
+        raise Refused(f"uses {root.id} of a comprehension")
+    flow = module.flow(node)
+    version = settled(flow.version(key, node))
+    if isinstance(node, ast.Subscript) and module.resolve(node.value).names == {"os.environ"} and here is not there:
+        if values.declared.sets_environment(node):
+            raise Refused(f"uses {source}, which this file sets")
+        return Carried(f"{_part(values, node.value, to, facts, depth).text}[{module.source(node.slice)}]")
+    if here is there:
+        target = flow.version(key, to)
+        if settled(target) is version and (flow.bound(key, to) or _bound_under(values, key, to, facts)):
+            if values.clear(target, version):
+                return Carried(source, touches(target))
+            raise Refused(f"uses {source}, which a function of this file sets in between")
+    elif _same_outside(values, root, node, to):
+        return Carried(source)
+    if isinstance(version, Definition) and version.how == "assign" and version.value is not None:
+        inner = carry(values, version.value, to, facts, depth=depth + 1)
+        return Carried(inner.text, inner.touched, (*inner.inlined, source))
+    alive = values.sources(version, facts)
+    if len(alive) == 1 and alive[0].how == "assign" and alive[0].value is not None:
+        inner = carry(values, alive[0].value, to, facts, depth=depth + 1)
+        return Carried(inner.text, inner.touched, (*inner.inlined, source))
+    if here is there and isinstance(version, Definition):
+        line = f" on line {module.line(version.node)}" if version.node is not None and hasattr(version.node, "lineno") else ""
+        later = version.node is not None and _after(version.node, to)
+        raise Refused(f"uses {source}, which {'gets its value only' if later else 'changes'}{line}")
+    raise Refused(f"uses {source}, which can have another value there")
+
+
+def _bound_under(values: Values, key: str, to: ast.AST, facts: Facts) -> bool:
+    """Whether a name surely has a value at a place when the facts hold."""
+    version = values.module.flow(to).version(key, to)
+    return all(definition.how != "unbound" for definition in values.sources(version, facts))
+
+
+def _after(node: ast.AST, to: ast.AST) -> bool:
+    return getattr(node, "lineno", 0) > getattr(to, "lineno", 0)
+
+
+def _is_builtin(values: Values, name: ast.Name) -> bool:
+    names = values.module.names
+    return names.lookup(name.id, names.scope_of(name)) is None
+
+
+def _imported(values: Values, node: ast.expr, root: ast.Name, to: ast.AST) -> Carried:
+    """An imported name: as it is where the same import is in scope, else spelt anew."""
+    module = values.module
+    names = module.resolve(node).names
+    if len(names) != 1:
+        raise Refused(f"uses {module.source(node)}, which several imports bind")
+    qualified = next(iter(names))
+    spelling = module.spell(qualified, to)
+    if spelling is None or spelling.imports:
+        raise Refused(f"uses {module.source(node)}, which is not imported there")
+    here = module.names.lookup(root.id, module.names.scope_of(root))
+    there = module.names.lookup(root.id, module.names.scope_of(to))
+    if here is not None and there is not None and here[0] is there[0]:
+        return Carried(module.source(node))
+    return Carried(spelling.text)
+
+
+def _same_outside(values: Values, root: ast.expr, node: ast.expr, to: ast.AST) -> bool:
+    """Whether a module-level name that nothing rebinds means the same in two functions."""
+    if not isinstance(root, ast.Name) or root is not node:
+        return False
+    names = values.module.names
+    here = names.lookup(root.id, names.scope_of(root))
+    there = names.lookup(root.id, names.scope_of(to))
+    if here is None or there is None or here[0] is not there[0] or here[0].parent is not None:
+        return False
+    return len(here[1]) == 1 and not here[1][0].conditional
+
+
+def _needs_parentheses(text: str) -> bool:
+    node = ast.parse(f"({text})", mode="eval").body
+    return not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.Constant, ast.JoinedStr))

@@ -1,0 +1,616 @@
+"""What an expression can be at a point of the code: constants, "one of these", "something else", under what conditions.
+
+    values = Values(module)
+    values.of(call.args[0]).constants        # {"nccl", "gloo"}
+    values.truth(test, facts)                # True, False or None
+    values.leaves(name, facts)               # the expressions that a name stands for
+
+Names are followed through assignments, branches, loops, parameters and their defaults, attributes of `self`, closures,
+module constants, dicts, argparse and click options, dataclass fields and functions of the same module. Conditions that
+hold on the way narrow what is left.
+
+Why not a library: astroid 4.3 gives the same constants on plain code and narrows on `==` and `is None`, but it cannot
+say whether a name is surely bound or still has the value that it had elsewhere, does not know argparse, `.get`, or
+which branch follows from which value, and needs its own tree (0.36 s to import and parse a module of 25 lines). jedi
+names types, not values (0.6 to 1.5 s for a first answer). beniget gives definitions of plain names only and ignores
+conditions. So this stands on `flow`, which had to know all of that anyway, and looks only at what is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches
+from torchmigrate.functions import Functions
+
+if TYPE_CHECKING:
+    from torchmigrate.module import Module
+
+Constant = str | int | float | bool | bytes | None
+
+_DEPTH = 24
+_MANY = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One constant."""
+
+    value: Constant
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self.value).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that the file does not show.
+
+    `kind` is the name of its type, "" when unknown; `contains` is text that it surely holds; `least` what a number is
+    at least; `origin` says where it comes from, for people.
+    """
+
+    kind: str = ""
+    contains: str = ""
+    least: int | None = None
+    origin: str = ""
+
+
+Option = Known | Unknown
+Options = frozenset[Option]
+ANYTHING: Options = frozenset({Unknown()})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """All that an expression can be. No option at all means that the code cannot be reached under the facts given."""
+
+    options: Options
+
+    @property
+    def certain(self) -> bool:
+        """True when every possibility is a known constant."""
+        return bool(self.options) and all(isinstance(o, Known) for o in self.options)
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        """The known constants, in a stable order."""
+        return tuple(sorted((o.value for o in self.options if isinstance(o, Known)), key=repr))
+
+    @property
+    def unknown(self) -> tuple[Unknown, ...]:
+        """What else it can be."""
+        return tuple(sorted((o for o in self.options if isinstance(o, Unknown)), key=repr))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is taken to be true: conditions, and whether the machine has a CUDA device."""
+
+    conditions: tuple[Condition, ...] = ()
+    cuda: bool = False
+
+    def plus(self, conditions: Iterable[Condition]) -> Facts:
+        """These facts and more."""
+        return replace(self, conditions=(*self.conditions, *conditions))
+
+
+NOTHING = Facts()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leaf:
+    """One thing that an expression stands for: what it can be, and the expression that gives it (None: from outside).
+
+    `definition` is the assignment or parameter that it came through, if any; `facts` hold where it applies.
+    """
+
+    node: ast.expr | None
+    options: Options
+    facts: Facts
+    definition: Definition | None = None
+
+
+class Values:
+    """Answers about one module. Facts are per question; nothing is evaluated before it is asked for."""
+
+    def __init__(self, module: Module) -> None:
+        from torchmigrate.declared import Declared
+
+        self.module = module
+        self.declared = Declared(module)
+        self.functions = Functions(module)
+        self._depth = 0
+        self._active: set[int] = set()
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def facts(self, at: ast.AST) -> Facts:
+        """The conditions that hold at a node."""
+        return Facts(self.module.flow(at).conditions(at))
+
+    def of(self, node: ast.expr, facts: Facts = NOTHING) -> Value:
+        """Everything that an expression can be where it stands."""
+        return Value(frozenset(option for leaf in self.leaves(node, facts) for option in leaf.options))
+
+    def leaves(self, node: ast.expr, facts: Facts = NOTHING) -> list[Leaf]:
+        """What an expression stands for, through names, branches and conditional expressions."""
+        if self._depth > _DEPTH:
+            return [Leaf(node, ANYTHING, facts)]
+        self._depth += 1
+        try:
+            return list(self._leaves(node, facts))
+        finally:
+            self._depth -= 1
+
+    def truth(self, test: ast.expr, facts: Facts = NOTHING) -> bool | None:
+        """How a test comes out under the facts, None when both ways are possible."""
+        if self._depth > _DEPTH:
+            return None
+        self._depth += 1
+        try:
+            return self._truth(test, facts)
+        finally:
+            self._depth -= 1
+
+    def implied(self, node: ast.expr, accept: Callable[[Option], bool], facts: Facts = NOTHING) -> Facts | None:
+        """The facts that follow when an expression's value is one that is accepted; None when it never is."""
+        match node:
+            case ast.IfExp():
+                then = facts.plus(self._conditions(node.test, True, node))
+                other = facts.plus(self._conditions(node.test, False, node))
+                ends = []
+                if self.truth(node.test, facts) is not False:
+                    ends.append(self.implied(node.body, accept, then))
+                if self.truth(node.test, facts) is not True:
+                    ends.append(self.implied(node.orelse, accept, other))
+                possible = [end for end in ends if end is not None]
+                return possible[0] if len(possible) == 1 else facts if possible else None
+            case ast.Name() | ast.Attribute() | ast.Subscript() if (key := key_of(node)) and self._followed(node):
+                return self._implied_by_key(node, key, accept, facts)
+        return facts if any(accept(option) for option in self.of(node, facts).options) else None
+
+    def _implied_by_key(
+        self, node: ast.expr, key: str, accept: Callable[[Option], bool], facts: Facts
+    ) -> Facts | None:
+        options = self.of(node, facts).options
+        accepted = [option for option in options if accept(option)]
+        if not accepted:
+            return None
+        constants: list[ast.expr] = [ast.Constant(option.value) for option in accepted if isinstance(option, Known)]
+        if len(constants) == len(accepted) < len(options):
+            listed = ast.Tuple(constants, ast.Load())
+            test = ast.Compare(node, [ast.In()], [listed])
+            facts = facts.plus([Condition(test, True, ((key, self.module.flow(node).version(key, node)),))])
+        version = settled(self.module.flow(node).version(key, node))
+        for _ in range(_DEPTH):
+            if not isinstance(version, Phi) or not version.guards:
+                break
+            alive = []
+            for source, guards in zip(version.sources, version.guards, strict=True):
+                found = [option for leaf in self.version_leaves(source, node, facts) for option in leaf.options]
+                paths = [guard for guard in guards if self._possible(guard, facts)]
+                if paths and any(accept(option) for option in found):
+                    alive.append((source, paths))
+            if len(alive) != 1:
+                return facts
+            source, paths = alive[0]
+            if len(paths) == 1:
+                facts = facts.plus(paths[0])
+            version = settled(source)
+        if isinstance(version, Definition) and version.how == "assign" and version.value is not None:
+            return self.implied(version.value, accept, facts)
+        return facts
+
+    # -- what an expression stands for -------------------------------------------------------------------------
+
+    def _leaves(self, node: ast.expr, facts: Facts) -> Iterator[Leaf]:
+        match node:
+            case ast.IfExp():
+                truth = self.truth(node.test, facts)
+                if truth is not False:
+                    yield from self.leaves(node.body, facts.plus(self._conditions(node.test, True, node)))
+                if truth is not True:
+                    yield from self.leaves(node.orelse, facts.plus(self._conditions(node.test, False, node)))
+            case ast.BoolOp():
+                yield from self._either(node, facts)
+            case ast.NamedExpr():
+                yield from self.leaves(node.value, facts)
+            case ast.Name() | ast.Attribute() | ast.Subscript() if (key := key_of(node)) and self._followed(node):
+                version = self.module.flow(node).version(key, node)
+                for leaf in self._version(version, node, facts):
+                    narrowed = self._narrowed(leaf.options, key, version, node, facts)
+                    if narrowed:
+                        yield replace(leaf, options=narrowed)
+            case _:
+                from torchmigrate.evaluate import evaluate
+
+                yield from evaluate(self, node, facts)
+
+    def _either(self, node: ast.BoolOp, facts: Facts) -> Iterator[Leaf]:
+        """`a or b` is a where a is true; `a and b` is a where a is false."""
+        wanted = isinstance(node.op, ast.Or)
+        for value in node.values[:-1]:
+            passing = False
+            for leaf in self.leaves(value, facts):
+                kept = frozenset(o for o in leaf.options if (t := truthy(o)) is None or t is wanted)
+                passing = passing or any(truthy(o) is not wanted for o in leaf.options)
+                if kept:
+                    yield replace(leaf, options=kept)
+            if not passing:
+                return
+        yield from self.leaves(node.values[-1], facts)
+
+    def _followed(self, node: ast.expr) -> bool:
+        """Whether the flow of the function around a name knows it: not what is imported or bound by a comprehension."""
+        root: ast.expr = node
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return False
+        names = self.module.names
+        if isinstance(node, ast.Attribute) and names.resolve(node).names:
+            return False
+        found = names.lookup(root.id, names.scope_of(root))
+        return found is None or not found[0].is_comprehension
+
+    def sources(self, version: Version, facts: Facts) -> list[Definition]:
+        """The definitions that can be behind a version when the facts hold."""
+        return [definition for definition, _, _ in self._sources(version, facts)]
+
+    def clear(self, version: Version, since: Version) -> bool:
+        """Whether no function of this module that got the key's owner assigns the key on the way from `since`."""
+        keys = {d.key for d in self.sources(since, NOTHING)}
+        return not any(self.declared.assigns(self, call, key) for call in touches(version) for key in keys)
+
+    def version_leaves(self, version: Version, node: ast.expr, facts: Facts) -> list[Leaf]:
+        """What a version of a key stands for, read at a node."""
+        return list(self._version(version, node, facts))
+
+    def _version(self, version: Version, node: ast.expr, facts: Facts) -> Iterator[Leaf]:
+        for definition, inside, calls in self._sources(version, facts):
+            if id(definition) in self._active:
+                yield Leaf(None, ANYTHING, facts, definition)
+                continue
+            self._active.add(id(definition))
+            try:
+                for leaf in self._definition(definition, node, inside):
+                    options = self._by_facts(leaf.options, definition.key, definition, inside.conditions)
+                    if options:
+                        yield replace(leaf, options=options)
+            finally:
+                self._active.discard(id(definition))
+            for call in calls:
+                if self.declared.assigns(self, call, definition.key):
+                    origin = f"{ast.unparse(call.func)}()"
+                    yield Leaf(None, frozenset({Unknown(origin=origin)}), inside, definition)
+
+    def _sources(self, version: Version, facts: Facts) -> list[tuple[Definition, Facts, tuple[ast.Call, ...]]]:
+        """The definitions behind a version on the paths that the facts allow, each once."""
+        found: list[tuple[Definition, Facts, tuple[ast.Call, ...]]] = []
+        seen: set[int] = set()
+        stack: list[tuple[Version, Facts, tuple[ast.Call, ...]]] = [(version, facts, ())]
+        while stack:
+            one, inside, calls = stack.pop()
+            while isinstance(one, Touched):
+                one, calls = one.before, (*calls, one.call)
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if isinstance(one, Definition):
+                found.append((one, inside, calls))
+                continue
+            guards = one.guards or [[()]] * len(one.sources)
+            for source, paths in reversed(list(zip(one.sources, guards, strict=True))):
+                possible = [path for path in paths if self._possible(path, inside)]
+                if possible:
+                    stack.append((source, inside.plus(possible[0]) if len(possible) == 1 else inside, calls))
+        return found
+
+    def _possible(self, guard: Iterable[Condition], facts: Facts) -> bool:
+        return all(self.truth_of(condition, facts) is not (not condition.truth) for condition in guard)
+
+    def _definition(self, definition: Definition, node: ast.expr, facts: Facts) -> Iterator[Leaf]:
+        value = definition.value
+        match definition.how:
+            case "assign" if value is not None:
+                for leaf in self.leaves(value, facts):
+                    yield replace(leaf, definition=leaf.definition or definition)
+            case "unbound":
+                yield Leaf(None, frozenset({Unknown(origin="no value")}), facts, definition)
+            case "parameter":
+                yield from self.declared.parameter(self, definition, facts)
+            case "free":
+                yield from self.declared.outside(self, definition, node, facts)
+            case "unpack" if value is not None and definition.index is not None:
+                yield from self.declared.item(self, definition, value, definition.index, facts)
+            case "loop" if value is not None:
+                yield from self._looped(definition, value, facts)
+            case "augmented":
+                kinds = {o.kind for o in self.of(value, facts).options} if value is not None else set()
+                kind = kinds.pop() if len(kinds) == 1 else ""
+                yield Leaf(None, frozenset({Unknown(kind)}), facts, definition)
+            case _:
+                yield Leaf(None, ANYTHING, facts, definition)
+
+    def _looped(self, definition: Definition, value: ast.expr, facts: Facts) -> Iterator[Leaf]:
+        if isinstance(value, (ast.Tuple, ast.List, ast.Set)) and len(value.elts) <= _MANY:
+            for element in value.elts:
+                yield from self.leaves(element, facts)
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "range":
+            yield Leaf(None, frozenset({Unknown("int")}), facts, definition)
+        else:
+            yield Leaf(None, ANYTHING, facts, definition)
+
+    # -- conditions --------------------------------------------------------------------------------------------
+
+    def _conditions(self, test: ast.expr, truth: bool, at: ast.expr) -> tuple[Condition, ...]:
+        return self.module.flow(at).conditions_of(test, truth, at)
+
+    def truth_of(self, condition: Condition, facts: Facts) -> bool | None:
+        """How the test of a condition comes out under facts that may speak of the same versions."""
+        for fact in facts.conditions:
+            if fact.test is condition.test and _same_versions(fact, condition):
+                return fact.truth
+        return self.truth(condition.test, facts)
+
+    def _truth(self, test: ast.expr, facts: Facts) -> bool | None:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.truth(test.operand, facts)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            wanted = isinstance(test.op, ast.Or)
+            parts = [self.truth(part, facts) for part in test.values]
+            if wanted in parts:
+                return wanted
+            return None if None in parts else not wanted
+        if (known := self._fact(test, facts)) is not None:
+            return known
+        if isinstance(test, ast.Compare):
+            return self._comparison(test, facts)
+        outcomes = {truthy(option) for option in self.of(test, facts).options}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    def _fact(self, test: ast.expr, facts: Facts) -> bool | None:
+        """The outcome of a test that is one of the facts, about the same values."""
+        if not facts.conditions:
+            return None
+        shape, sign = _normal(test)
+        versions: tuple[tuple[str, Version], ...] | None = None
+        for fact in reversed(facts.conditions):
+            known, known_sign = _normal(fact.test)
+            if known != shape:
+                continue
+            if versions is None:
+                versions = self._versions(test)
+            if versions is not None and _agree(dict(versions), dict(fact.versions)):
+                return fact.truth if sign == known_sign else not fact.truth
+        return None
+
+    def _versions(self, test: ast.expr) -> tuple[tuple[str, Version], ...] | None:
+        found: dict[str, Version] = {}
+        for node in ast.walk(test):
+            if (key := key_of(node)) is not None:
+                if node not in self.module.parents:
+                    return None
+                found[key] = self.module.flow(node).version(key, node)
+        return tuple(found.items())
+
+    def _comparison(self, test: ast.Compare, facts: Facts) -> bool | None:
+        if len(test.ops) != 1:
+            return None
+        left, op, right = test.left, test.ops[0], test.comparators[0]
+        mine = self.of(left, facts).options
+        if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+            theirs = [self.of(element, facts) for element in right.elts]
+            if not all(value.certain and len(value.options) == 1 for value in theirs):
+                return None
+            listed = {value.constants[0] for value in theirs}
+            outcomes = {o.value in listed if isinstance(o, Known) else None for o in mine}
+            result = outcomes.pop() if len(outcomes) == 1 else None
+            return None if result is None else result is isinstance(op, ast.In)
+        pairs = itertools.product(mine, self.of(right, facts).options)
+        outcomes = {compare(one, op, other) for one, other in itertools.islice(pairs, 200)}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    def _narrowed(self, options: Options, key: str, version: Version, node: ast.expr, facts: Facts) -> Options:
+        """The options that remain for a key after what the facts, and the conditions at its place, say of it."""
+        if len(options) == 1 and _all_known(options):
+            return options
+        conditions = (*self.module.flow(node).conditions(node), *facts.conditions)
+        return self._by_facts(options, key, version, conditions)
+
+    def _by_facts(self, options: Options, key: str, version: Version, conditions: Iterable[Condition]) -> Options:
+        base = settled(version)
+        for condition in conditions:
+            if any(name == key and settled(v) is base for name, v in condition.versions):
+                options = self._narrow(options, key, condition.test, condition.truth)
+        return options
+
+    def _narrow(self, options: Options, key: str, test: ast.expr, truth: bool) -> Options:
+        if isinstance(test, ast.BoolOp):
+            if isinstance(test.op, ast.Or) is truth:
+                parts = [self._narrow(options, key, part, truth) for part in test.values]
+                return frozenset().union(*parts)
+            for part in test.values:
+                options = self._narrow(options, key, part, truth)
+            return options
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._narrow(options, key, test.operand, not truth)
+        if key_of(test) == key:
+            return frozenset(o for o in options if truthy(o) is not (not truth))
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._narrow_comparison(options, key, test, truth)
+        if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "startswith":
+            prefix = test.args[0] if test.args else None
+            if key_of(test.func.value) == key and isinstance(prefix, ast.Constant) and isinstance(prefix.value, str):
+                start = prefix.value
+                return _containing(options, start, truth, lambda text: text.startswith(start))
+        return options
+
+    def _narrow_comparison(self, options: Options, key: str, test: ast.Compare, truth: bool) -> Options:
+        left, op, right = test.left, test.ops[0], test.comparators[0]
+        if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)):
+            op, truth = {ast.NotEq: ast.Eq(), ast.IsNot: ast.Is(), ast.NotIn: ast.In()}[type(op)], not truth
+        if isinstance(op, (ast.Eq, ast.Is)) and key_of(right) == key:
+            left, right = right, left
+        if isinstance(op, ast.In) and key_of(right) == key:
+            if isinstance(left, ast.Constant) and isinstance(left.value, str):
+                part = left.value
+                return _containing(options, part, truth, lambda text: part in text)
+            return options
+        lower = (
+            isinstance(left, ast.Call)
+            and isinstance(left.func, ast.Attribute)
+            and left.func.attr in ("lower", "casefold")
+            and key_of(left.func.value) == key
+        )
+        if key_of(left) != key and not lower:
+            return options
+        if isinstance(op, ast.In):
+            if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+                return options
+            wanted = [self.of(element) if element in self.module.parents else _constant(element) for element in right.elts]
+        else:
+            wanted = [self.of(right) if right in self.module.parents else _constant(right)]
+        if not all(value.certain and len(value.options) == 1 for value in wanted):
+            return options
+        constants = [value.constants[0] for value in wanted]
+        if isinstance(op, (ast.Eq, ast.Is, ast.In)):
+            return _equal(options, constants, truth, lower)
+        return frozenset(o for o in options if compare(o, op, Known(constants[0])) is not (not truth))
+
+
+def truthy(option: Option) -> bool | None:
+    """Whether a value counts as true; None where that is not known."""
+    if isinstance(option, Known):
+        return bool(option.value)
+    if option.kind in ("device", "object") or option.contains or (option.least or 0) > 0:
+        return True
+    return None
+
+
+def compare(one: Option, op: ast.cmpop, other: Option) -> bool | None:
+    """The outcome of a comparison of two possibilities; None where that is not known."""
+    if isinstance(one, Known) and isinstance(other, Known):
+        a, b = one.value, other.value
+        try:
+            match op:
+                case ast.Eq():
+                    return a == b
+                case ast.NotEq():
+                    return a != b
+                case ast.Is():
+                    return a is b or (a == b and type(a) is type(b))
+                case ast.IsNot():
+                    return not (a is b or (a == b and type(a) is type(b)))
+                case ast.In():
+                    return a in b  # type: ignore[operator]
+                case ast.NotIn():
+                    return a not in b  # type: ignore[operator]
+                case ast.Lt():
+                    return bool(a < b)  # type: ignore[operator]
+                case ast.LtE():
+                    return bool(a <= b)  # type: ignore[operator]
+                case ast.Gt():
+                    return bool(a > b)  # type: ignore[operator]
+                case ast.GtE():
+                    return bool(a >= b)  # type: ignore[operator]
+        except TypeError:
+            return None
+        return None
+    if isinstance(one, Unknown) and isinstance(other, Known) and one.least is not None:
+        return _at_least(one.least, op, other.value)
+    if isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+        apart = one.kind != other.kind and "NoneType" in (one.kind, other.kind) and "" not in (one.kind, other.kind)
+        return isinstance(op, (ast.NotEq, ast.IsNot)) if apart else None
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(one, Known) and isinstance(other, Unknown):
+        held = isinstance(one.value, str) and one.value in other.contains
+        return isinstance(op, ast.In) if held and one.value else None
+    return None
+
+
+def _at_least(least: int, op: ast.cmpop, other: Constant) -> bool | None:
+    """The outcome of a comparison for a number of which only a lower bound is known."""
+    if not isinstance(other, int):
+        return {ast.Is: False, ast.IsNot: True, ast.Eq: False, ast.NotEq: True}.get(type(op))
+    match op:
+        case ast.Gt() if other < least:
+            return True
+        case ast.GtE() if other <= least:
+            return True
+        case ast.Lt() if other <= least:
+            return False
+        case ast.LtE() if other < least:
+            return False
+        case ast.Eq() if other < least:
+            return False
+        case ast.NotEq() if other < least:
+            return True
+    return None
+
+
+def _all_known(options: Options) -> bool:
+    return all(isinstance(o, Known) for o in options)
+
+
+def _constant(node: ast.expr) -> Value:
+    return Value(frozenset({Known(node.value)}) if isinstance(node, ast.Constant) and _plain(node.value) else ANYTHING)
+
+
+def _plain(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float, bool, bytes))
+
+
+def _equal(options: Options, constants: list[Constant], truth: bool, lower: bool) -> Options:
+    def matches(option: Known) -> bool:
+        value = option.value.lower() if lower and isinstance(option.value, str) else option.value
+        return any(value == c and (value is None) == (c is None) for c in constants)
+
+    known = frozenset(o for o in options if isinstance(o, Known) and matches(o) is truth)
+    unknown = frozenset(o for o in options if isinstance(o, Unknown))
+    if not truth:
+        return known | unknown
+    fitting = {Known(c) for c in constants for o in unknown if o.kind in ("", Known(c).kind) and not lower}
+    if lower and unknown:
+        fitting = {Known(c) for c in constants}
+    return known | fitting
+
+
+def _containing(options: Options, part: str, truth: bool, test: Callable[[str], bool]) -> Options:
+    kept: set[Option] = set()
+    for option in options:
+        if isinstance(option, Known):
+            if isinstance(option.value, str) and test(option.value) is truth:
+                kept.add(option)
+        elif truth and option.kind in ("", "str"):
+            kept.add(replace(option, kind="str", contains=part))
+        elif not truth:
+            kept.add(option)
+    return frozenset(kept)
+
+
+def _normal(test: ast.expr) -> tuple[str, bool]:
+    """A test's shape without negation, and whether it was there."""
+    sign = True
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, sign = test.operand, not sign
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        positive = {ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.NotIn: ast.In, ast.Lt: ast.GtE, ast.LtE: ast.Gt}
+        op = positive.get(type(test.ops[0]))
+        if op is not None:
+            return ast.unparse(ast.Compare(test.left, [op()], test.comparators)), not sign
+    return ast.unparse(test), sign
+
+
+def _same_versions(one: Condition, other: Condition) -> bool:
+    return _agree(dict(one.versions), dict(other.versions))
+
+
+def _agree(one: dict[str, Version], other: dict[str, Version]) -> bool:
+    return all(key not in other or settled(version) is settled(other[key]) for key, version in one.items())
