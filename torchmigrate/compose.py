@@ -71,6 +71,9 @@ def regions(module: Module, edits: Iterable[Edit]) -> list[tuple[int, int]]:
             start, end = module.extent(edit.node)
             at = module.lines.line_start(start) if isinstance(edit, InsertBefore) else module.lines.line_end(end)
             found.append((at, at))
+        elif isinstance(edit, RemoveStatement):
+            start, end = module.extent(edit.node)
+            found.append((module.lines.line_start(start), module.lines.line_end(end)))
         else:
             found.append(module.extent(edit.node))
     return found
