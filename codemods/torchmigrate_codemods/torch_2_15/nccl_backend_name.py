@@ -1,0 +1,119 @@
+"""TM105: with nccl-lazy in the project, "nccl" is not the only name that get_backend returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchmigrate.codemod import Codemod, Plan
+from torchmigrate.edits import Replace
+from torchmigrate.module import Module
+from torchmigrate_codemods.nccl_groups import Facts
+from torchmigrate_codemods.nccl_inits import LAZY
+from torchmigrate_codemods.origins import origins
+from torchmigrate_codemods.spellings import c10d, pull
+
+_GET = frozenset(c10d("get_backend"))
+_ENUM = c10d("Backend.NCCL")
+_SAYS = 'get_backend() is "nccl-lazy" for such a group, and this project has one'
+
+
+class NcclBackendName(Codemod):
+    """Let comparisons with get_backend() know nccl-lazy, in projects that use it.
+
+    `dist.get_backend()` returns the name that a group was made with. For plain `"nccl"` that has not changed in torch
+    2.15, so nothing is done. Where the project has a group on `"nccl-lazy"`, or gets one through TM102, a comparison
+    with "nccl" is False for it, and the code takes the branch for gloo.
+
+    `== "nccl"` (also `is dist.Backend.NCCL`, on lower-cased names, through a variable) becomes `.startswith("nccl")`,
+    `!=` its negation, and `in ("nccl", "gloo")` gets "nccl-lazy" as well. Tables that are looked up with the name, and
+    `match`, are reported.
+
+    Left alone: `"nccl" in dist.get_backend()`, comparisons with other backends, and names that do not come from
+    `dist.get_backend`. Names such as "cpu:gloo,cuda:nccl" begin with neither and are as before.
+    """
+
+    code, name, area = "TM105", "nccl-backend-name", "distributed"
+    triggers = (b"get_backend",)
+    reference = pull(187508)
+
+    def check(self, module: Module) -> Iterator[Plan]:
+        """Plan for every comparison, if the project has anything on nccl-lazy."""
+        if "get_backend" not in module.text or not Facts.of(module).written:
+            return
+        for node in list(module.parents):
+            if isinstance(node, ast.Compare) and len(node.ops) == 1:
+                yield from self._compared(module, node)
+            elif isinstance(node, ast.Match) and _is_name(module, node.subject) and _has_case(node):
+                yield self.report(node.subject, f"{_SAYS}: add a case for it")
+            elif isinstance(node, (ast.Subscript, ast.Call)):
+                key = _lookup(node)
+                if key is not None and _is_name(module, key):
+                    yield self.report(node, f"{_SAYS}: add it to the table")
+
+    def _compared(self, module: Module, node: ast.Compare) -> Iterator[Plan]:
+        left, operator, right = node.left, node.ops[0], node.comparators[0]
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and _is_name(module, left):
+                yield from self._listed(module, node, right)
+            return
+        if not isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+            return
+        for name, other in ((left, right), (right, left)):
+            if _is_nccl(module, other) and _is_name(module, name):
+                text = module.source(other) if isinstance(other, ast.Constant) else '"nccl"'
+                negated = "" if isinstance(operator, (ast.Eq, ast.Is)) else "not "
+                code = f"{negated}$name.startswith({text})"
+                yield self.change(node, Replace(node, code, (("name", name),)), message=_SAYS)
+                return
+
+    def _listed(self, module: Module, node: ast.Compare, listed: ast.Tuple | ast.List | ast.Set) -> Iterator[Plan]:
+        own = [one for one in listed.elts if _is_nccl(module, one)]
+        lazy = any(isinstance(one, ast.Constant) and str(one.value).lower() == LAZY for one in listed.elts)
+        if not own or lazy:
+            return
+        source = module.source(own[0])
+        new = f'"{LAZY}"'
+        if isinstance(own[0], ast.Constant):
+            new = source.replace("nccl", LAZY).replace("NCCL", LAZY.upper())
+        yield self.change(node, Replace(own[0], f"{source}, {new}"), message=_SAYS)
+
+
+def _is_nccl(module: Module, node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value in ("nccl", "NCCL")
+    return isinstance(node, (ast.Name, ast.Attribute)) and module.refers_to(node, *_ENUM)
+
+
+def _is_name(module: Module, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression is what `get_backend` returned, perhaps in other letters or through a variable."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="lower" | "upper" | "casefold" | "strip"), args=[]):
+            return _is_name(module, inner, depth)
+        case ast.Call(func=ast.Name(id="str"), args=[inner]):
+            return _is_name(module, inner, depth)
+        case ast.Call():
+            return module.resolve(node.func).surely(_GET)
+        case ast.Name() | ast.Attribute() if depth < 3:
+            found = [one for one in origins(module, node) or [] if not isinstance(one, ast.Constant) or one.value]
+            return bool(found) and all(one is not node and _is_name(module, one, depth + 1) for one in found)
+    return False
+
+
+def _has_case(node: ast.Match) -> bool:
+    values = [at.value for case in node.cases for at in ast.walk(case.pattern) if isinstance(at, ast.MatchValue)]
+    texts = [value.value for value in values if isinstance(value, ast.Constant)]
+    return "nccl" in texts and LAZY not in texts
+
+
+def _lookup(node: ast.Subscript | ast.Call) -> ast.expr | None:
+    """The key with which a table that has an entry for nccl is looked up."""
+    match node:
+        case ast.Subscript(value=ast.Dict(keys=keys), slice=key):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Dict(keys=keys), attr="get"), args=[key, *_]):
+            pass
+        case _:
+            return None
+    texts = [one.value for one in keys if isinstance(one, ast.Constant)]
+    return key if "nccl" in texts and LAZY not in texts else None
