@@ -123,6 +123,9 @@ def _plan(
         except RecursionError:
             errors.append(FileError(path, 1, 1, "TM005", f"{codemod.code}: nested too deeply; not looked at"))
             continue
+        except SourceError as problem:
+            errors.append(_error(path, problem))
+            continue
         except Exception as error:
             message = f"{codemod.code} {codemod.name} failed here ({type(error).__name__}: {error}); please report it"
             errors.append(FileError(path, 1, 1, "TM011", message))

@@ -23,6 +23,8 @@ NONE_INSTALLED = (
     "no codemods are installed; install the torchmigrate package (pip install torchmigrate, or pip install -e . in a "
     "checkout), or name a file of codemods with --load"
 )
+PROVIDERS = {"bowler": "torchmigrate.bowler:codemods"}
+"""Makers of codemods: `bowler:FILE` among the files to load stands for what the maker gives for FILE."""
 _CODE = re.compile(r"[A-Z]+\d+")
 
 
@@ -103,6 +105,10 @@ def load(files: Sequence[str] = (), path: Sequence[str] | None = None) -> Regist
         (str(entry), partial(_resolve, entry.value)) for entry in entry_points(path)
     ]
     for file in files:
+        provider, _, argument = file.partition(":")
+        if provider in PROVIDERS:
+            sources.append((argument, partial(_made, PROVIDERS[provider], argument)))
+            continue
         if not os.path.isfile(file):
             raise UsageError(f"no such file: {file} (given to --load)")
         sources.append((file, partial(_from_file, file)))
@@ -192,6 +198,12 @@ def _resolve(value: str) -> object:
     for name in filter(None, attribute.partition("[")[0].strip().split(".")):
         found = getattr(found, name)
     return found
+
+
+def _made(maker: str, argument: str) -> object:
+    made = _resolve(maker)
+    assert callable(made)
+    return made(argument)
 
 
 def _from_file(path: str) -> object:

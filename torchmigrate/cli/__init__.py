@@ -21,6 +21,7 @@ COMMANDS = {
     "explain": ("explain", "explain", "Explain a rule: why, before and after, limits."),
     "runs": ("undo", "list_runs", "List past runs that wrote files."),
     "undo": ("undo", "undo", "Put back what a run wrote, byte for byte."),
+    "bowler": ("bowler", "bowler", "Apply a script written for Bowler."),
     "config": ("config", "config", "Show the effective settings and where each comes from."),
 }
 """Each command with its module, the name in it, and the line that `--help` shows (so that help imports no command)."""
