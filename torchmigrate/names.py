@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -101,6 +102,7 @@ class Names:
         self.calls: list[ast.Call] = []
         self.attributes: list[ast.Attribute] = []
         self.loads: list[ast.Name] = []
+        self._scope_of_load: dict[ast.AST, Scope] = {}
         self.stars: list[tuple[ast.ImportFrom, str]] = []
         self.module = Scope(tree, None, "")
         self._scope_at: dict[ast.AST, Scope] = {tree: self.module}
@@ -109,6 +111,9 @@ class Names:
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which the names of `node` are looked up."""
+        known = self._scope_of_load.get(node)
+        if known is not None:
+            return known
         child: ast.AST = node
         at = self.parents.get(node)
         outside = False
@@ -256,18 +261,43 @@ class Names:
         wanted = frozenset(targets)
         tails = {name.rpartition(".")[2] for name in wanted}
         found: list[tuple[ast.Name | ast.Attribute, bool]] = []
-        for attribute in self.attributes:
-            if attribute.attr in tails and isinstance(attribute.ctx, ast.Load):
+        for tail in tails:
+            for attribute in self._attributes_by_name.get(tail, ()):
                 reference = self.resolve(attribute)
                 if reference.perhaps(wanted):
                     found.append((attribute, reference.surely(wanted)))
-        for name in self.loads:
-            if name.id in tails or self._maybe_alias(name):
+            for name in self._plain_loads.get(tail, ()):
                 reference = self._resolve_name(name, 0)
                 if reference.perhaps(wanted):
                     found.append((name, reference.surely(wanted)))
+        for name, reference in self._aliases:
+            if reference.perhaps(wanted):
+                found.append((name, reference.surely(wanted)))
         found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
         yield from found
+
+    @functools.cached_property
+    def _attributes_by_name(self) -> dict[str, list[ast.Attribute]]:
+        found: dict[str, list[ast.Attribute]] = {}
+        for attribute in self.attributes:
+            if isinstance(attribute.ctx, ast.Load):
+                found.setdefault(attribute.attr, []).append(attribute)
+        return found
+
+    @functools.cached_property
+    def _aliases(self) -> list[tuple[ast.Name, Reference]]:
+        """The reads of imported or assigned names that refer to anything qualified, with what that is."""
+        references = ((name, self._resolve_name(name, 0)) for name in self.loads if self._maybe_alias(name))
+        return [(name, reference) for name, reference in references if reference.names]
+
+    @functools.cached_property
+    def _plain_loads(self) -> dict[str, list[ast.Name]]:
+        """The reads of all other names, by name."""
+        found: dict[str, list[ast.Name]] = {}
+        for name in self.loads:
+            if not self._maybe_alias(name):
+                found.setdefault(name.id, []).append(name)
+        return found
 
     def _maybe_alias(self, name: ast.Name) -> bool:
         found = self.lookup(name.id, self.scope_of(name))
@@ -276,6 +306,38 @@ class Names:
 
 def _is_none(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and value.value in (None, False)
+
+
+_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_ENTERED = frozenset(
+    {ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.Lambda, ast.ClassDef}
+    | {*_COMPREHENSIONS, ast.comprehension, ast.Global, ast.Nonlocal, ast.Assign, ast.AnnAssign, ast.NamedExpr}
+    | {
+        ast.ExceptHandler,
+        ast.MatchAs,
+        ast.MatchStar,
+        ast.MatchMapping,
+        ast.Try,
+        ast.TryStar,
+        ast.If,
+        *_LOOPS,
+        ast.Match,
+    }
+    | ({ast.TypeAlias} if hasattr(ast, "TypeAlias") else set())
+)
+"""The nodes that `_Builder._enter` does anything about."""
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes in source order, without those that only mark an operator or a context."""
+    found: list[ast.AST] = []
+    for field_name in node._fields:
+        value = getattr(node, field_name, None)
+        if value.__class__ is list:
+            found += [one for one in value if isinstance(one, ast.AST)] if field_name != "ops" else []
+        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
+            found.append(value)
+    return found
 
 
 @dataclass(slots=True)
@@ -299,10 +361,11 @@ class _Builder:
             node, parent, frame = stack.pop()
             if parent is not None:
                 parents[node] = parent
-            children = self._enter(node, frame)
+            children = self._enter(node, frame) if node.__class__ in _ENTERED else None
             if children is None:
-                children = [(child, frame) for child in ast.iter_child_nodes(node)]
-            stack.extend((child, node, inner) for child, inner in reversed(children))
+                stack += [(child, node, frame) for child in reversed(_children(node))]
+            else:
+                stack += [(child, node, inner) for child, inner in reversed(children)]
 
     def _enter(self, node: ast.AST, frame: _Frame) -> list[tuple[ast.AST, _Frame]] | None:
         names = self.names
@@ -311,6 +374,7 @@ class _Builder:
             case ast.Name():
                 if isinstance(node.ctx, ast.Load):
                     names.loads.append(node)
+                    names._scope_of_load[node] = frame.scope
                 else:
                     self._bind(node.id, Kind.OTHER, node, frame)
             case ast.Attribute():
