@@ -69,6 +69,7 @@ class Worker:
         self._scanner: Scanner | None = None
         self._registry: registry.Registry | None = None
         self._projects: dict[str, Project] = {}
+        self._told: set[str] = set()
         self._patterns = [compiled(override.paths) for override in job.overrides]
 
     def __call__(self, task: Batch | Gather | Look) -> Found | Gathered | Looked:
@@ -91,7 +92,7 @@ class Worker:
         codemods = [one for one in self._codemods(task.hit, data) if one.gathers]
         if not codemods:
             return ()
-        return engine.gather(task.hit.path, data, codemods, self._project(task.root)[0], task.hit.kind)
+        return engine.gather(task.hit.path, data, codemods, self._project(task.root), task.hit.kind)
 
     def _look(self, task: Look) -> Looked:
         from torchmigrate import engine
@@ -102,19 +103,23 @@ class Worker:
         except OSError as error:
             said = f"cannot read: {error.strerror or error}; not looked at"
             return Looked(FileResult(hit.path, errors=(FileError(hit.path, None, None, "TM010", said),)))
-        project, is_new = self._project(task.root)
-        here = replace(project, facts=task.facts) if task.facts else project
-        result = engine.process(hit.path, data, self._codemods(hit, data), here, task.policy, hit.kind)
+        project = self._project(task.root)
+        codemods = self._codemods(hit, data)
+        if codemods:
+            here = replace(project, facts=task.facts) if task.facts else project
+            result = engine.process(hit.path, data, codemods, here, task.policy, hit.kind)
+        else:
+            result = FileResult(hit.path, digest=engine.digest(data))
+        is_new = task.root not in self._told
+        self._told.add(task.root)
         return Looked(result, project if is_new else None)
 
-    def _project(self, root: str) -> tuple[Project, bool]:
-        known = self._projects.get(root)
-        if known is not None:
-            return known, False
-        from torchmigrate import project
+    def _project(self, root: str) -> Project:
+        if root not in self._projects:
+            from torchmigrate import project
 
-        found = self._projects[root] = project.read(root, self._job.min_torch)
-        return found, True
+            self._projects[root] = project.read(root, self._job.min_torch)
+        return self._projects[root]
 
     def _codemods(self, hit: Hit, data: bytes) -> list[Codemod]:
         """The codemods that have something to look for in a file, with the options that hold there."""
