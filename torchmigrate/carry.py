@@ -146,11 +146,12 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         return Carried(f"{_part(values, node.value, to, facts, depth).text}[{module.source(node.slice)}]")
     if here is there:
         target = flow.version(key, to)
-        if settled(target) is version and (flow.bound(key, to) or _bound_under(values, key, to, facts)):
+        same = settled(target) is version or values.sources(target, facts) == [version]
+        if same and (flow.bound(key, to) or _bound_under(values, key, to, facts)):
             if values.clear(target, version):
                 return Carried(source, touches(target))
             raise Refused(f"uses {source}, which a function of this file sets in between")
-    elif _same_outside(values, root, node, to):
+    elif _same_outside(values, root, node, to) or _same_attribute(values, root, node, to):
         return Carried(source)
     if isinstance(version, Definition) and version.how == "assign" and version.value is not None:
         inner = carry(values, version.value, to, facts, depth=depth + 1)
@@ -208,6 +209,32 @@ def _same_outside(values: Values, root: ast.expr, node: ast.expr, to: ast.AST) -
     if here is None or there is None or here[0] is not there[0] or here[0].parent is not None:
         return False
     return len(here[1]) == 1 and not here[1][0].conditional
+
+
+def _same_attribute(values: Values, root: ast.expr, node: ast.expr, to: ast.AST) -> bool:
+    """Whether an attribute of `self` that only `__init__` assigns (or a property) means the same in two methods."""
+    module = values.module
+    if not isinstance(node, ast.Attribute) or node.value is not root or not values.functions.is_self(root):
+        return False
+    cls = module.enclosing_class(node)
+    method = module.function(to)
+    if cls is None or module.enclosing_class(to) is not cls or not isinstance(method, ast.FunctionDef):
+        return False
+    if not method.args.args or method.args.args[0].arg != key_of(root):
+        return False
+    prepared = values.functions.method(cls, node.attr)
+    if prepared is not None:
+        return any(isinstance(d, ast.Name) and d.id == "property" for d in prepared.decorator_list)
+    made = values.declared.assignments(cls, node.attr)
+    first = values.functions.method(cls, "__init__")
+    if not made or first is None or any(module.function(one) is not first for one in made):
+        return False
+    if method is first:
+        return False
+    calls = [
+        site.call for site in values.functions.callers(method).sites if module.function(site.call) is first
+    ]
+    return all(max(one.lineno for one in made) < call.lineno for call in calls)
 
 
 def _needs_parentheses(text: str) -> bool:

@@ -171,6 +171,9 @@ class Declared:
         parsed = unknown = False
         for leaf in values.leaves(owner, facts):
             call = leaf.node
+            if name == "type" and isinstance(call, ast.Call) and self.module.resolve(call.func).names == {"torch.device"}:
+                yield Leaf(node, _device_type(values, call, leaf.facts), facts, definition)
+                continue
             cls = self._class(call.func) if isinstance(call, ast.Call) else None
             annotation = leaf.definition.node if leaf.definition and leaf.definition.how == "parameter" else None
             if cls is None and isinstance(annotation, ast.arg) and annotation.annotation is not None:
@@ -399,6 +402,19 @@ class Declared:
                 yield from values.leaves(choice, facts)
         else:
             yield Leaf(spec.call, frozenset({Unknown(spec.kind, origin=spec.flag)}), facts)
+
+
+def _device_type(values: Values, call: ast.Call, facts: Facts) -> frozenset[Known | Unknown]:
+    """The `.type` of a device that is made in sight."""
+    given = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg in ("type", "device")), None)
+    found: set[Known | Unknown] = set()
+    for option in values.of(given, facts).options if given is not None else ():
+        text = option.value if isinstance(option, Known) else option.contains
+        if isinstance(text, str) and (isinstance(option, Known) or ":" in text):
+            found.add(Known(text.partition(":")[0]))
+        else:
+            found.add(Unknown("str"))
+    return frozenset(found)
 
 
 def _named_variables(call: ast.Call, method: str) -> list[ast.expr]:

@@ -78,12 +78,14 @@ Version = Definition | Phi | Touched
 class Condition:
     """A test that came out true or false on every path to a point.
 
-    `versions` are those that the keys of the test had when it was made.
+    `versions` are those that the keys of the test had when it was made. `fatal` says that the other outcome ends the
+    program (an assertion, or a branch that raises).
     """
 
     test: ast.expr
     truth: bool
     versions: tuple[tuple[str, Version], ...] = ()
+    fatal: bool = False
 
 
 @dataclass(slots=True)
@@ -313,7 +315,7 @@ class Flow:
                     (self._loops[-1].breaks if isinstance(node, ast.Break) else self._loops[-1].continues).append(state)
                 return None
             case ast.Assert(test=test):
-                self._learn(state, test, True)
+                self._learn(state, test, True, fatal=True)
             case ast.Delete(targets=targets):
                 for target in targets:
                     if key := key_of(target):
@@ -386,25 +388,33 @@ class Flow:
         elif isinstance(target, ast.Subscript) and (key := key_of(target.value)):
             self._set(state, key, Definition(key, "other", node))
 
-    def _learn(self, state: _State, test: ast.expr, truth: bool) -> None:
+    def _learn(self, state: _State, test: ast.expr, truth: bool, *, fatal: bool = False) -> None:
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self._learn(state, test.operand, not truth)
+            return self._learn(state, test.operand, not truth, fatal=fatal)
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is truth:
             for part in test.values:
-                self._learn(state, part, truth)
+                self._learn(state, part, truth, fatal=fatal)
             return None
         keys = {key for n in ast.walk(test) if (key := key_of(n))}
         versions = tuple((key, self._lookup(state, key)) for key in sorted(keys))
-        state.conditions = (*state.conditions, Condition(test, truth, versions))
+        state.conditions = (*state.conditions, Condition(test, truth, versions, fatal))
         return None
 
     def _if(self, node: ast.If, state: _State) -> _State | None:
         yes, no = state.copy(), state
-        self._learn(yes, node.test, True)
-        self._learn(no, node.test, False)
+        self._learn(yes, node.test, True, fatal=self._dies(node.orelse))
+        self._learn(no, node.test, False, fatal=self._dies(node.body))
         then = self._block(node.body, yes) if not _false(node.test) else None
         other = self._block(node.orelse, no) if not _true(node.test) else None
         return self._join(then, other)
+
+    def _dies(self, body: list[ast.stmt]) -> bool:
+        """Whether a block always ends in an error or the end of the program."""
+        last = body[-1] if body else None
+        if isinstance(last, ast.If):
+            return self._dies(last.body) and self._dies(last.orelse)
+        ends = isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and _dotted(last.value.func) in _EXITS
+        return isinstance(last, ast.Raise) or ends
 
     def _join(self, *states: _State | None) -> _State | None:
         alive = [s for s in states if s is not None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchmigrate.carry import Refused, carry
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
-from torchmigrate.values import Facts, Known, Option, Unknown, Values
+from torchmigrate.values import Facts, Known, Leaf, Option, Unknown, Values
 
 _NCCL = frozenset({"nccl", "nccl2", "nccl-lazy"})
 
@@ -70,11 +70,20 @@ def backend_of(values: Values, node: ast.expr | None, facts: Facts) -> Backend:
     """What a backend argument can be under the facts; None stands for an omitted argument."""
     if node is None:
         return Backend(None, default=True)
+    return _classified(node, values.of(node, facts).options)
+
+
+def backend_from(leaves: list[Leaf]) -> Backend:
+    """The backend that a mapping holds."""
+    return _classified(None, frozenset(option for leaf in leaves for option in leaf.options))
+
+
+def _classified(node: ast.expr | None, options: frozenset[Option]) -> Backend:
     nccl: set[str] = set()
     other: set[str] = set()
     unknown: list[Unknown] = []
     default = False
-    for option in values.of(node, facts).options:
+    for option in options:
         if isinstance(option, Known):
             if option.value is None:
                 default = True

@@ -15,7 +15,7 @@ from typing import Literal
 
 from torchmigrate.carry import Carried, Refused, carry
 from torchmigrate.flow import Definition, key_of, settled, touches
-from torchmigrate.functions import FunctionNode
+from torchmigrate.functions import Caller, FunctionNode, default_of
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
 from torchmigrate.values import Facts, Known, Leaf, Values
@@ -59,13 +59,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device expression for the call, with its evidence; `sure` when nothing about it is guessed."""
+    """A device expression for the call, with its evidence; `sure` when nothing about it is guessed.
+
+    `index` is the text of its index at the call, where it is written out; `source` the node that it comes from.
+    """
 
     text: str
     evidence: str
     imports: tuple[Import, ...] = ()
     sure: bool = True
     doubt: str = ""
+    index: str = ""
+    source: ast.expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Devices:
         self.values = values
         self.module: Module = values.module
         self._evidence: dict[ast.AST, list[Evidence]] = {}
+        self._active: set[ast.AST] = set()
 
     # -- the search --------------------------------------------------------------------------------------------
 
@@ -92,8 +98,15 @@ class Devices:
 
         `single` says that the group has one process only: then a constant index is right.
         """
-        found = self.evidence(self.module.function(call) or self.module.tree)
         facts = replace(facts, cuda=True)
+        search = self._here(call, facts, single)
+        if search.device is None and not search.reason:
+            search = self._elsewhere(call, facts, single)
+        return search
+
+    def _here(self, call: ast.Call, facts: Facts, single: bool) -> Search:
+        """What the call's own function shows."""
+        found = self.evidence(self.module.function(call) or self.module.tree)
         reasons: list[str] = []
         candidates: list[Device] = []
         for kind in ("set", "built", "used"):
@@ -106,6 +119,153 @@ class Devices:
             if kind == "set" and search.reason:
                 break
         return Search(None, reasons[0] if reasons else "", tuple(dict.fromkeys(candidates)))
+
+    def _elsewhere(self, call: ast.Call, facts: Facts, single: bool) -> Search:
+        """What the functions that run the call's function show, or other methods of its class."""
+        function = self.module.function(call)
+        if not isinstance(function, _DEFINITIONS) or function in self._active:
+            return Search()
+        self._active.add(function)
+        try:
+            search = self._from_callers(call, function, single)
+            if search.device is None and not search.reason:
+                search = self._from_class(call, function, facts, single)
+            if search.device is None and not search.reason:
+                search = self._from_launch(call, function)
+            return search
+        finally:
+            self._active.discard(function)
+
+    def _from_callers(self, call: ast.Call, function: FunctionNode, single: bool) -> Search:
+        devices: list[Device] = []
+        for site in self.values.functions.callers(function).sites:
+            if site.how != "call":
+                continue
+            facts = replace(self.values.facts(site.call), cuda=True)
+            search = self._here(site.call, facts, single)
+            if search.device is None and not search.reason:
+                search = self._elsewhere(site.call, facts, single)
+            if search.device is None:
+                if search.reason:
+                    return Search(None, search.reason)
+                continue
+            device = self._received(search.device, site, call, function)
+            if device is None:
+                return Search(None, f"{search.device.evidence} is not handed to {function.name}()")
+            devices.append(device)
+        if len({device.text for device in devices}) != 1:
+            texts = ", ".join(sorted({device.text for device in devices}))
+            return Search(None, f"callers show several: {texts}" if devices else "", tuple(devices))
+        return Search(devices[0])
+
+    def _received(self, device: Device, site: Caller, call: ast.Call, function: FunctionNode) -> Device | None:
+        """A device of a caller in the words of the function that it calls."""
+        flow = self.module.flow(call)
+        doubt = f"it is what callers of {function.name}() use"
+        for name, given in site.binding.given.items():
+            version = settled(flow.version(name, call))
+            if not (isinstance(version, Definition) and version.how == "parameter"):
+                continue
+            text = self.module.source(given)
+            if text == device.text:
+                return replace(device, text=name, imports=(), sure=False, doubt=doubt)
+            if device.index and text in (device.index, f"int({device.index})"):
+                return self._renamed(device, name, doubt, call)
+        own = self._own_attribute(device, site, call, function)
+        if own is not None:
+            return self._renamed(device, own, doubt, call)
+        if device.source is not None:
+            try:
+                carried = carry(self.values, device.source, call, Facts())
+            except Refused:
+                return None
+            return self._renamed(device, carried.text, doubt, call)
+        return None
+
+    def _renamed(self, device: Device, index: str, doubt: str, call: ast.Call) -> Device | None:
+        spelling = self.module.spell("torch.device", call)
+        if spelling is None:
+            return None
+        quote = quote_of(self.module, call)
+        text = f"{spelling.text}({quote}cuda{quote}, {index})"
+        return replace(device, text=text, imports=spelling.imports, sure=False, doubt=doubt, index=index)
+
+    def _own_attribute(self, device: Device, site: Caller, call: ast.Call, function: FunctionNode) -> str | None:
+        """The attribute of `self` that a method stored the index in before it called another method."""
+        cls = self.module.enclosing_class(call)
+        if cls is None or self.module.enclosing_class(site.call) is not cls or not function.args.args:
+            return None
+        flow = self.module.flow(site.call)
+        for attribute in self.module.names.attributes:
+            statement = self.module.parents.get(attribute)
+            if not isinstance(statement, ast.Assign) or not self.values.functions.is_self(attribute.value):
+                continue
+            if self.module.function(attribute) is not self.module.function(site.call):
+                continue
+            key = key_of(attribute)
+            if key is None or self.module.source(statement.value) != device.index:
+                continue
+            version = settled(flow.version(key, site.call))
+            if isinstance(version, Definition) and version.node is statement:
+                return f"{function.args.args[0].arg}.{attribute.attr}"
+        return None
+
+    def _from_class(self, call: ast.Call, function: FunctionNode, facts: Facts, single: bool) -> Search:
+        """What other methods of the class show, in attributes that `__init__` gives their value."""
+        cls = self.module.enclosing_class(call)
+        if cls is None:
+            return Search()
+        for kind in ("set", "built", "used"):
+            found: list[Device] = []
+            for method in cls.body:
+                if not isinstance(method, _DEFINITIONS) or method is function:
+                    continue
+                for one in self.evidence(method):
+                    if one.kind != kind or not one.firm or not _mentions_self(one.device):
+                        continue
+                    try:
+                        device = self.device(one, call, Facts(cuda=True), before=False)
+                    except Refused:
+                        continue
+                    if not self._constant(one, facts) or single:
+                        doubt = f"it is what {cls.name}.{method.name}() uses"
+                        found.append(replace(device, sure=False, doubt=doubt))
+            if len({device.text for device in found}) == 1:
+                return Search(found[0])
+            if found:
+                return Search(None, f"the methods of {cls.name} show several", tuple(found))
+        return Search()
+
+    def _from_launch(self, call: ast.Call, function: FunctionNode) -> Search:
+        """One process for each GPU, which itself sets LOCAL_RANK to its index: that is the GPU that torch takes too."""
+        index = self.values.functions.spawned_index(function)
+        if index is None:
+            return Search()
+        flow = self.module.flow(call)
+        version = settled(flow.version(index, call))
+        local = settled(flow.version("os.environ['LOCAL_RANK']", call))
+        if not (isinstance(version, Definition) and version.how == "parameter" and isinstance(local, Definition)):
+            return Search()
+        if local.value is None or ast.unparse(local.value) != f"str({index})":
+            return Search()
+        for site in self.values.functions.callers(function).sites:
+            count = _processes(site.call)
+            leaves = self.values.leaves(count) if count is not None else []
+            names = [self.module.resolve(x.node.func).names for x in leaves if isinstance(x.node, ast.Call)]
+            if site.how != "spawn" or not leaves or len(names) != len(leaves):
+                return Search()
+            if not all(one == {"torch.cuda.device_count"} for one in names):
+                return Search()
+            line = self.module.line(site.call)
+            evidence = f"the process index of spawn on line {line} (one process for each GPU; LOCAL_RANK is set to it)"
+            spelling = self.module.spell("torch.device", call)
+            if spelling is None:
+                return Search()
+            quote = quote_of(self.module, call)
+            text = f"{spelling.text}({quote}cuda{quote}, {index})"
+            doubt = "no code here moves anything to that GPU"
+            return Search(Device(text, evidence, spelling.imports, sure=False, doubt=doubt))
+        return Search()
 
     def _of_kind(self, call: ast.Call, evidence: list[Evidence], facts: Facts, single: bool) -> Search:
         known = [(one, self.status(one.node, call, facts)) for one in evidence]
@@ -166,7 +326,7 @@ class Devices:
                 continue
             truth = self.values.truth_of(condition, facts)
             if truth is None:
-                status = "perhaps"
+                status = status if condition.fatal else "perhaps"
             elif truth is not condition.truth:
                 return "never"
         around = set(self.module.ancestors(call))
@@ -183,7 +343,9 @@ class Devices:
         flow = self.module.flow(call)
         held = {id(condition) for condition in flow.conditions(call)}
         for condition in flow.conditions(node):
-            if id(condition) not in held and self.values.truth_of(condition, facts) is None:
+            if id(condition) in held or condition.fatal:
+                continue
+            if self.values.truth_of(condition, facts) is None:
                 test = ast.unparse(condition.test)
                 return f"if {test}" if condition.truth else f"unless {test}"
         return "on some paths"
@@ -283,7 +445,11 @@ class Devices:
         if device is None:
             raise Refused("cannot be written here: torch is not in scope")
         quote = quote_of(self.module, call)
-        return self._written(f"{device.text}({quote}cuda{quote}, {index.text})", index, one, evidence, device.imports)
+        text = f"{device.text}({quote}cuda{quote}, {index.text})"
+        written = self._written(text, index, one, evidence, device.imports)
+        node = _unwrapped(self.module, one.device)
+        source = _index_of(self.module, node) or node
+        return replace(written, index=index.text, source=None if _is_text(source) else source)
 
     def _written(
         self, text: str, carried: Carried, one: Evidence, evidence: str, imports: tuple[Import, ...]
@@ -392,8 +558,37 @@ class Devices:
             moved = first if first is not None else given.get("device")
             if moved is not None and self._is_gpu(moved):
                 yield Evidence(node, moved, "used", f".{node.func.attr}({self._short(moved)})", firm=False)
+        elif (helper := self.values.functions.called(node)) is not None:
+            yield from self._of_helper(node, helper)
         elif (placed := given.get("device")) is not None and self._is_gpu(placed):
             yield Evidence(node, placed, "used", f"device={self._short(placed)}", firm=False)
+
+    def _of_helper(self, node: ast.Call, helper: FunctionNode) -> Iterator[Evidence]:
+        """What a function of this module that is called here does to the current device, in the caller's words."""
+        if helper in self._active or self.values.functions.is_generator(helper):
+            return
+        self._active.add(helper)
+        try:
+            inner = [one for one in self.evidence(helper) if one.kind == "set"]
+        finally:
+            self._active.discard(helper)
+        flow = self.module.flow(helper.body[0])
+        binding = self.values.functions.bind(node, helper)
+        for one in inner:
+            conditions = flow.conditions(one.node)
+            if any(self.values.truth_of(c, Facts(cuda=True)) is not c.truth for c in conditions if not c.fatal):
+                return
+            if any(isinstance(a, (ast.For, ast.While, ast.ExceptHandler)) for a in self.module.ancestors(one.node)):
+                return
+            shown = f"{helper.name}() calls {one.shown}"
+            name = key_of(_without_int(one.device))
+            version = settled(flow.version(name, one.node)) if name else None
+            if isinstance(version, Definition) and version.how == "parameter":
+                given = binding.get(version.key) or default_of(helper, version.key)
+                if given is not None:
+                    yield Evidence(node, given, "set", shown)
+            else:
+                yield Evidence(node, one.device, "set", shown)
 
     def _is_current(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Call) and bool(self.module.resolve(node.func).names & _CURRENT)
@@ -464,6 +659,22 @@ def _index_of(module: Module, node: ast.expr | None) -> ast.expr | None:
         return given["index"]
     only = node.args[0] if node.args else given.get("type", given.get("device"))
     return only if only is None or not (isinstance(only, ast.Constant) and only.value in ("cuda", "cpu")) else None
+
+
+def _without_int(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1:
+        return node.args[0]
+    return node
+
+
+def _mentions_self(node: ast.expr) -> bool:
+    return any(isinstance(inner, ast.Name) and inner.id == "self" for inner in ast.walk(node))
+
+
+def _processes(call: ast.Call) -> ast.expr | None:
+    """The `nprocs` of an `mp.spawn` call."""
+    given = next((k.value for k in call.keywords if k.arg == "nprocs"), None)
+    return given if given is not None else call.args[2] if len(call.args) > 2 else None
 
 
 def _is_text(node: ast.expr) -> bool:
