@@ -11,9 +11,9 @@ from torchmigrate.edits import Edit, InsertBefore, RemoveStatement, Replace, Rep
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
 from torchmigrate.source import Splice, splice
+from torchmigrate_codemods.fresh_names import FreshNames
 from torchmigrate_codemods.torch_2_15.gathering.futures import Futures
 from torchmigrate_codemods.torch_2_15.gathering.outputs import (
-    FreshNames,
     Impossible,
     Listed,
     Outputs,
@@ -105,6 +105,7 @@ class _Writer:
         self.group = group
         self.outputs = {call: Outputs(module, futures, call, names) for call in group.calls}
         self.imports: list[Import] = []
+        self.waited: set[tuple[ast.stmt, str]] = set()
 
     def plan(self, rule: AllGatherFuture) -> Iterator[Plan]:
         reads = sorted(self.group.reads, key=lambda r: (r.node.lineno, r.node.col_offset))
@@ -114,7 +115,7 @@ class _Writer:
         # A list that one read needs under a new name has that name for the others as well, so look twice.
         for _ in range(2):
             places, failed = [], []
-            self.imports = []
+            self.imports, self.waited = [], set()
             for read in reads:
                 try:
                     edits, text = self._edits(read)
@@ -162,7 +163,7 @@ class _Writer:
         target = bound_name(self.module, read.node)
         uses = loads_of(self.module, target) if target is not None else None
         if target is not None and uses is not None:
-            rows = all(picks_rows(self.module, use) for use in uses)
+            rows = bool(uses) and all(picks_rows(self.module, use) for use in uses)
         else:
             rows = picks_rows(self.module, read.node)
         if read.kind == "hands on":
@@ -173,12 +174,13 @@ class _Writer:
             return self._from_handed(read, target, uses or [], rows)
         drops = target.id if target is not None and rows else None
         listed = self._listed(read, drops)
-        edits: list[Edit] = []
+        edits: list[Edit] = list(listed.captures)
         if rows and target is not None:
             edits += self._row_uses(uses or [], listed.text if target.id == listed.text else target.id)
             if target.id == listed.text:
-                return edits + self._dropped(read), f"{listed.text}"
-        return edits + self._replaced(read, listed, rows), listed.text if rows else f"torch.stack({listed.text})"
+                return edits + self._dropped(read), listed.text
+        edits += self._replaced(read, listed.text, rows)
+        return edits, listed.text if rows else f"torch.stack({listed.text})"
 
     def _listed(self, read: Read, drops: str | None) -> Listed:
         found = [self.outputs[origin.call].at(read.node, origin, drops=drops) for origin in read.origins]
@@ -200,8 +202,8 @@ class _Writer:
         wait = self._wait(read)
         return [ReplaceStatement(statement, wait) if wait else RemoveStatement(statement)]
 
-    def _replaced(self, read: Read, listed: Listed, rows: bool) -> list[Edit]:
-        node, text = self._new_value(read, listed.text, rows)
+    def _replaced(self, read: Read, listed: str, rows: bool) -> list[Edit]:
+        node, text = self._new_value(read, listed, rows)
         wait = self._wait(read)
         target = bound_name(self.module, read.node)
         if read.unpacked and target is not None:
@@ -213,8 +215,12 @@ class _Writer:
             return [*before, ReplaceStatement(statement, lines[-1])]
         if wait is None:
             return [Replace(node, text)]
+        statement = self.module.statement(read.node)
+        if (statement, wait) in self.waited:
+            return [Replace(node, text)]
         if self._first_in_statement(read.node):
-            return [InsertBefore(self.module.statement(read.node), wait), Replace(node, text)]
+            self.waited.add((statement, wait))
+            return [InsertBefore(statement, wait), Replace(node, text)]
         return [Replace(node, f"({' '.join(wait.split())}, {text})[1]")]
 
     def _new_value(self, read: Read, listed: str, rows: bool) -> tuple[ast.expr, str]:

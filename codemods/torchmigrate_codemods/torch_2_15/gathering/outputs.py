@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchmigrate.edits import Edit, InsertBefore, Replace
+from torchmigrate.edits import Edit, InsertBefore, Replace, ReplaceText
 from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate_codemods.fresh_names import FreshNames
 from torchmigrate_codemods.torch_2_15.gathering.futures import Futures, Origin
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -46,10 +47,10 @@ def input_name(call: ast.Call) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How the output list is called where a value is read."""
+    """How the output list is called where a value is read, and the edits by which a callback captures it."""
 
     text: str
-    shadowed: bool = False
+    captures: tuple[ReplaceText, ...] = ()
 
 
 class Outputs:
@@ -86,12 +87,35 @@ class Outputs:
         self._not_reused(read)
         self._not_changed(read)
         if self.alias is None and isinstance(self.list, ast.Name):
-            shadowed = self._shadowed(read, drops)
-            if shadowed or self._visible(self.list.id, read, origin):
-                return Listed(self.list.id, shadowed)
+            if self._shadowed(read, drops) or self._visible(self.list.id, read, origin):
+                return Listed(self.list.id)
+            if captures := self._captured(self.list.id, read):
+                return Listed(self.list.id, captures)
         self._reaches(read, origin)
         self.alias = self.alias or self._new_name()
         return Listed(self.alias)
+
+    def _captured(self, name: str, read: ast.expr) -> tuple[ReplaceText, ...]:
+        """In a loop: the default argument by which the callback around a read keeps this round's list."""
+        function = self.module.function(read)
+        home = self.module.function(self.call)
+        around = loops(self.module, self.call)
+        if not around or function is None or function is home or around != loops(self.module, function):
+            return ()
+        args = function.args
+        plain = [*args.posonlyargs, *args.args]
+        if args.vararg or args.kwarg or args.kwonlyargs or not plain or getattr(function, "decorator_list", None):
+            return ()
+        names = self.module.names
+        owner = names.lookup(name, names.scope_of(self.call))
+        there = names.lookup(name, names.scope_of(read))
+        if owner is None or there is None or owner[0] is not there[0] or home is not self.module.function(function):
+            return ()
+        bound = self.module.flow(function).bound(name, function)
+        if not bound or not self.module.flow(function).same(name, function, self.call):
+            return ()
+        last = max(self.module.extent(node)[1] for node in (*plain, *args.defaults))
+        return (ReplaceText(last, last, f", {name}={name}"),)
 
     def edits(self) -> list[Edit]:
         """The edits that give the list its new name."""
@@ -180,6 +204,8 @@ class Outputs:
                 continue
             if self.module.function(other) is not home or not self.module.flow(other).same(key, self.call, other):
                 continue
+            if _exclusive(self.module, self.call, other):
+                continue
             shared = set(loops(self.module, other)) & set(loops(self.module, self.call))
             between = position(self.call) < position(other) < position(read)
             if between or shared or self.module.function(read) is not home:
@@ -228,6 +254,24 @@ def _makes_tensors(node: ast.expr) -> bool:
     return False
 
 
+def _exclusive(module: Module, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions stand in different branches of one `if`, outside loops."""
+    if loops(module, one) or loops(module, other):
+        return False
+    around = dict(_path(module, other))
+    for at, child in _path(module, one):
+        if isinstance(at, ast.If) and at in around:
+            return child is not around[at] and (child in at.body) is not (around[at] in at.body)
+    return False
+
+
+def _path(module: Module, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    child = node
+    for at in module.ancestors(node):
+        yield at, child
+        child = at
+
+
 # -- surroundings ----------------------------------------------------------------------------------------------
 
 
@@ -269,37 +313,3 @@ def moved_left(text: str, indent: str) -> str:
     """Text whose lines after the first lose an indentation."""
     first, *rest = text.splitlines()
     return "\n".join([first, *(line.removeprefix(indent) if not indent.strip() else line for line in rest)])
-
-
-class FreshNames:
-    """Names for new variables that mean nothing else where they can be seen."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-        self._taken: dict[ast.AST, set[str]] = {}
-
-    def take(self, wanted: str, at: ast.AST) -> str:
-        """A name for a new variable of the function around a node, like the one wanted."""
-        around = [a for a in self.module.ancestors(at) if isinstance(a, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        region = around[-1] if around else self.module.tree
-        if region not in self._taken:
-            self._taken[region] = _identifiers(region) | set(self.module.names.module.bindings) | set(dir(builtins))
-        taken = self._taken[region]
-        candidate, number = wanted, 2
-        while candidate in taken:
-            candidate, number = f"{wanted}_{number}", number + 1
-        taken.add(candidate)
-        return candidate
-
-
-def _identifiers(region: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(region):
-        match node:
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                found |= set(names)
-            case ast.alias(name=name, asname=asname):
-                found.add(asname or name.partition(".")[0])
-    return found

@@ -41,6 +41,8 @@ def loads(module: Module, target: ast.Name) -> list[ast.Name]:
 def loads_of(module: Module, target: ast.Name) -> list[ast.Name] | None:
     """The reads that get what one statement assigns and nothing else; None where some may get other values too."""
     statement = module.statement(target)
+    if _updated(module, target):
+        return None
     found = module.names.lookup(target.id, module.names.scope_of(target))
     only = found is not None and len(found[1]) == 1
     result: list[ast.Name] = []
@@ -57,6 +59,12 @@ def loads_of(module: Module, target: ast.Name) -> list[ast.Name] | None:
         if reached:
             result.append(load)
     return result
+
+
+def _updated(module: Module, target: ast.Name) -> bool:
+    """Whether `+=` and the like change the variable."""
+    found = module.names.lookup(target.id, module.names.scope_of(target))
+    return found is not None and any(isinstance(module.parents.get(b.node), ast.AugAssign) for b in found[1])
 
 
 def picks_rows(module: Module, node: ast.expr) -> bool:
