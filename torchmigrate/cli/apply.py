@@ -13,6 +13,7 @@ import click
 from torchmigrate import git
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import Stop, run_all
+from torchmigrate.cli.sections import Command
 from torchmigrate.cli.stdin import look_at_stdin
 from torchmigrate.model import EVERYTHING, SAFE_ONLY, FileResult, Policy, Settings, UsageError
 from torchmigrate.report import text
@@ -27,7 +28,7 @@ _NAMED_FILES = 10
 class Show:
     """How the outcome is shown."""
 
-    format: str
+    form: str
     output: str | None
     context: int
     stat: bool
@@ -49,23 +50,29 @@ def _diff_flags(function: F) -> F:
         ),
         click.option("--output", metavar="FILE", help="Write what would go to stdout to a file."),
         click.option(
-            "--format", type=click.Choice(["text", "json", "github"]), default="text", help="Print a diff, or a report."
+            "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="What to print."
         ),
         click.option("--patch-out", metavar="FILE", help="Write the diff to a file that git apply takes."),
         click.option("--name-only", is_flag=True, help="Print names of files instead of a diff."),
         click.option("--stat", is_flag=True, help="Print counts of lines per file instead of a diff."),
-        click.option("-U", "--unified", "context", type=click.IntRange(min=0), default=3, help="Lines of context."),
-        click.option("--max-changes", type=options.POSITIVE, metavar="N", help="Take the first N changes only."),
         click.option(
-            "--unsafe", is_flag=True, help="Also take changes that rest on something torchmigrate cannot see."
+            "-U",
+            "--unified",
+            "context",
+            type=options.NATURAL,
+            default=3,
+            metavar="N",
+            help="Lines of context.  [default: 3]",
         ),
+        click.option("--max-changes", type=options.POSITIVE, metavar="N", help="Take the first N changes only."),
+        click.option("--unsafe", is_flag=True, help="Also take changes that rest on what cannot be seen."),
     ):
         function = decorator(function)
     return function
 
 
-@click.command()
-@click.option("-n", "--dry-run", is_flag=True, help="Print the diff, write nothing.")
+@click.command(cls=Command)
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be written, write nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Write all changes without asking.")
 @click.option("--allow-dirty", is_flag=True, help="Write files that hold uncommitted edits too.")
 @_diff_flags
@@ -76,7 +83,7 @@ def _diff_flags(function: F) -> F:
 def apply(**given: Any) -> int:
     """Migrate files and folders (default: the current folder).
 
-    Asks about each change on a terminal; --yes writes all safe changes, --dry-run only shows them.
+    On a terminal, asks about each change. With --yes writes all safe changes, with --dry-run only shows them.
     """
     dry_run, yes, allow_dirty = given.pop("dry_run"), given.pop("yes"), given.pop("allow_dirty")
     if dry_run and yes:
@@ -86,7 +93,7 @@ def apply(**given: Any) -> int:
     return _apply(given, writes=yes, allow_dirty=allow_dirty)
 
 
-@click.command()
+@click.command(cls=Command)
 @_diff_flags
 @options.selection
 @options.files
@@ -143,9 +150,9 @@ def _show(given: dict[str, Any]) -> Show:
         if given[first] and given[second]:
             raise click.UsageError(f"{_flag(first)} and {_flag(second)} contradict each other")
     for flag in ("stat", "name_only"):
-        if given[flag] and given["format"] != "text":
+        if given[flag] and given["form"] != "text":
             raise click.UsageError(f"{_flag(flag)} and --format {given['format']} contradict each other")
-    names = ("format", "output", "context", "stat", "name_only", "patch_out", "quiet", "verbose", "exit_zero")
+    names = ("form", "output", "context", "stat", "name_only", "patch_out", "quiet", "verbose", "exit_zero")
     return Show(colour=given.pop("color"), use_git=not given["no_git"], **{name: given.pop(name) for name in names})
 
 
@@ -198,7 +205,7 @@ def conclude(summary: Summary, show: Show, notes: Sequence[str] = ()) -> int:
         _emit(_data(summary, show), show)
     if show.patch_out:
         notes = [*notes, *_patch_out(summary, show)]
-    elif show.context == 0 and not summary.written and summary.changed and show.format == "text":
+    elif show.context == 0 and not summary.written and summary.changed and show.form == "text":
         notes = [*notes, "Hunks without context need: git apply --unidiff-zero"]
     lines = text.attention(summary) if show.quiet else text.outcome(summary, verbose=show.verbose)
     terminal.say(lines)
@@ -215,11 +222,11 @@ def _patches(summary: Summary, show: Show) -> dict[str, bytes]:
 
 
 def _data(summary: Summary, show: Show) -> list[bytes]:
-    if show.format == "json":
+    if show.form == "json":
         from torchmigrate.report import json
 
         return [json.dump(summary, _patches(summary, show)).encode()]
-    if show.format == "github":
+    if show.form == "github":
         from torchmigrate.report import github
 
         return [f"{line}\n".encode("utf-8", "backslashreplace") for line in github.commands(summary)]

@@ -8,13 +8,14 @@ import click
 
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import run_all
+from torchmigrate.cli.sections import Command
 from torchmigrate.cli.stdin import look_at_stdin
 from torchmigrate.model import LOOK, UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="What to print.")
 @click.option("--output", metavar="FILE", help="Write the findings to a file instead of stdout.")
 @options.selection

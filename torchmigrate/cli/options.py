@@ -44,6 +44,8 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]
 WORDS = Words()
 SIZE = Parsed("size", config.parse_size)
 TORCH = Parsed("version", config.parse_torch)
+SECONDS = click.FloatRange(0, min_open=True)
+NATURAL = click.IntRange(min=0)
 POSITIVE = click.IntRange(min=1)
 
 
@@ -93,10 +95,8 @@ def engine(function: F) -> F:
     return _decorate(
         function,
         [
-            click.option("-j", "--jobs", type=click.IntRange(min=0), help="Processes; 0 means as many as fit."),
-            click.option(
-                "--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for one file.  [default: 120]"
-            ),
+            click.option("-j", "--jobs", type=NATURAL, metavar="N", help="Processes; 0 means as many as fit."),
+            click.option("--timeout", type=SECONDS, metavar="S", help="Seconds for one file.  [default: 120]"),
             click.option("--no-cache", is_flag=True, help="Forget what earlier runs found unchanged."),
             click.option("--config", "config_file", metavar="FILE", help="Use this configuration file."),
             click.option("--isolated", is_flag=True, help="Use no configuration file."),
