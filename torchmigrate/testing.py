@@ -32,12 +32,14 @@ from pathlib import Path
 from typing import Any
 
 from torchmigrate.codemod import Codemod
+from torchmigrate.discover import kind_of
 from torchmigrate.engine import process
 from torchmigrate.model import EVERYTHING, LOOK, SAFE_ONLY, Decision, FileResult, Finding, Outcome, Policy, Project
 from torchmigrate.model import Verdict as _Verdict
 from torchmigrate.module import Module
 from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import read_python
+from torchmigrate.work import PYTHON_KINDS
 
 KINDS = ("rewrite", "noop", "manual")
 _KEYS = frozenset(
@@ -140,14 +142,11 @@ class Case:
 
 
 def format_of(path: str) -> str:
-    """The engine's format name for a file name."""
-    if path.endswith((".py", ".pyi")):
-        return "python"
-    if path.endswith(".ipynb"):
-        return "notebook"
-    from torchmigrate.discover import kind_of
-
-    return kind_of(path) or "unknown"
+    """The engine's format name for a file name. Raises ValueError for a name that no rule is ever asked about."""
+    kind = "python" if path.endswith(".pyi") else kind_of(path)
+    if kind is None:
+        raise ValueError(f"{path} is no name of a file that rules look at; say `path` in the TOML file beside it")
+    return kind
 
 
 # -- finding fixtures ------------------------------------------------------------------------------------------
@@ -297,11 +296,13 @@ def _silent(one: Example) -> None:
 
 
 def _parses(one: Example) -> None:
-    """The output parses and compiles."""
+    """The output can be read, and Python compiles it."""
     assert one.after is not None
-    text = read_python(one.after).text
-    parse_python(text)
-    assert compiles(text) or not compiles(read_python(one.before).text), f"{one.source}: output does not compile"
+    _errors(one, one.process(one.after, LOOK))
+    if one.format == "python":
+        text = read_python(one.after).text
+        parse_python(text)
+        assert compiles(text) or not compiles(read_python(one.before).text), f"{one.source}: output does not compile"
 
 
 def _idempotent(one: Example) -> None:
@@ -367,7 +368,8 @@ def _suppressed(one: Example) -> None:
 
 def _others(one: Example) -> None:
     """Every other codemod leaves input and output alone, or is listed in the fixture."""
-    rules = [codemod() for codemod in one.codemods if codemod is not one.rule and one.format in codemod.formats]
+    format_ = "python" if one.format in PYTHON_KINDS else one.format
+    rules = [codemod() for codemod in one.codemods if codemod is not one.rule and format_ in codemod.formats]
     for data in (one.before, one.after):
         if data is None:
             continue
@@ -411,7 +413,7 @@ _CHECKS: Mapping[str, tuple[Callable[[Example], None], ...]] = {
     "noop": (_silent, _crlf, _others),
     "manual": (_findings, _declined, _crlf, _suppressed, _others, _trigger),
 }
-_PYTHON_ONLY = frozenset({_parses, _signatures})
+_PYTHON_ONLY = frozenset({_signatures})
 
 
 def _with(one: Example, data: bytes, decisions: Mapping[str, Decision]) -> FileResult:
