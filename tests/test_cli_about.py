@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from commandline import TOYS, Shell, environment
 
-from torchmigrate import __version__
+from torchmigrate import __version__, registry
 from torchmigrate.cli import COMMANDS
+from torchmigrate.cli.explain import page
+from torchmigrate.codemod import Codemod, title
 
 
 @pytest.fixture
@@ -27,8 +29,7 @@ def test_version(shell: Shell, flag: str) -> None:
     assert (done.code, done.out, done.err) == (0, f"torchmigrate {__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize(("command", "flag"), [*((command, "-h") for command in COMMANDS), ("apply", "--help")])
 def test_help_everywhere(shell: Shell, command: str, flag: str) -> None:
     done = shell(command, flag)
     assert (done.code, done.err) == (0, "")
@@ -57,10 +58,12 @@ def test_an_unknown_command_is_named(shell: Shell) -> None:
 
 def test_list(shell: Shell) -> None:
     assert shell("list", *TOYS).out == (
-        "XX101  add-device  toys  Give toy calls a device\nXX201  add-start   toys  Give toy sums a start\n"
+        "XX101  add-device  toys  Give toy calls a device\n"
+        "XX201  add-start   toys  Give toy sums a start\n"
+        "XX301  count-toys  toys  Report toy factories, with the number of them in the project\n"
     )
     listed = json.loads(shell("list", *TOYS, "--format", "json").out)
-    assert [rule["code"] for rule in listed] == ["XX101", "XX201"]
+    assert [rule["code"] for rule in listed] == ["XX101", "XX201", "XX301"]
     assert listed[0]["options"] == {"device": {"default": "0", "values": ["0", "1"], "help": "which device is given"}}
     assert "| XX101 | add-device | toys | Give toy calls a device |" in shell("list", *TOYS, "--format", "markdown").out
 
@@ -86,13 +89,12 @@ def test_explain_shows_what_the_rule_makes_of_its_example(shell: Shell) -> None:
     ) in shell("explain", "XX201", *TOYS[:2]).out
 
 
-def test_every_installed_rule_explains_itself(shell: Shell) -> None:
-    rules = json.loads(shell("list", "--format", "json").out)
-    assert rules
-    for rule in rules:
-        shown = " ".join(shell("explain", rule["code"]).out.split())
-        assert shown.startswith(f"{rule['code']} {rule['name']} ")
-        assert rule["title"] in shown
+@pytest.mark.parametrize("rule", registry.load().codemods, ids=lambda rule: rule.code)
+def test_every_installed_rule_explains_itself(rule: type[Codemod]) -> None:
+    lines = list(page(rule))
+    assert lines[0].startswith(f"{rule.code} {rule.name} (")
+    assert title(rule) in " ".join(lines)
+    assert max(map(len, lines)) <= 130
 
 
 def test_config_shows_values_and_where_they_come_from(shell: Shell) -> None:

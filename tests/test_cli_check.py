@@ -179,3 +179,23 @@ def test_a_plugin_that_fails_to_load_is_an_error(shell: Shell) -> None:
     assert done.code == 3
     assert "bad_rules.py: TM003 these codemods failed to load: ValueError: no" in done.out
     assert "could not be processed" not in done.err
+
+
+def test_facts_of_a_whole_project_reach_every_file(shell: Shell) -> None:
+    shell.write(
+        {
+            "one/pyproject.toml": b'[project]\nname = "one"\nversion = "1"\ndependencies = ["torch>=2.14"]\n',
+            "one/a.py": b"toy_factory()\n",
+            "one/b.py": b"toy_factory()\ntoy_factory()\n",
+            "two/pyproject.toml": b'[project]\nname = "two"\nversion = "1"\ndependencies = ["torch>=2.13"]\n',
+            "two/c.py": b"toy_factory()\n",
+        }
+    )
+    done = shell("check", *TOYS[:3], "XX301", "one", "two")
+    assert done.out == (
+        "one/a.py:1:1: XX301 manual: one of 3 toy factories\n"
+        "one/b.py:1:1: XX301 manual: one of 3 toy factories\n"
+        "one/b.py:2:1: XX301 manual: one of 3 toy factories\n"
+        "two/c.py:1:1: XX301 manual: one of 1 toy factories\n"
+    )
+    assert "  2.14 in one (one/pyproject.toml:4)\n  2.13 in two (two/pyproject.toml:4)\n" in done.err

@@ -67,4 +67,20 @@ class AddMath(Codemod):
                 yield self.change(node, edit, message="the sum gets a start", imports=[Import("math")])
 
 
-CODEMODS = (AddDevice, AddMath)
+class CountToys(Codemod):
+    """Report toy factories, with the number of them in the project."""
+
+    code, name, area = "XX301", "count-toys", "toys"
+    triggers = (b"toy_factory",)
+    gathers = True
+
+    def facts(self, module: Module) -> Iterator[tuple[str, object]]:
+        yield "toys", module.text.count("toy_factory(")
+
+    def check(self, module: Module) -> Iterator[Plan]:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and module.source(node.func) == "toy_factory":
+                yield self.report(node, f"one of {sum(module.project.facts['toys'])} toy factories")
+
+
+CODEMODS = (AddDevice, AddMath, CountToys)
