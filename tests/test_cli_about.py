@@ -39,9 +39,9 @@ def test_help_everywhere(shell: Shell, command: str, flag: str) -> None:
 def test_help_lists_every_command(shell: Shell) -> None:
     shown = shell("-h")
     assert shown.code == 0
-    for command, (_, _, title) in COMMANDS.items():
+    for command, (_, _, line) in COMMANDS.items():
         assert command in shown.out
-        assert title in " ".join(shown.out.split())
+        assert line in " ".join(shown.out.split())
 
 
 def test_no_command_shows_help_and_exits_with_two(shell: Shell) -> None:

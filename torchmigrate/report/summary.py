@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from torchmigrate.model import FileError, FileResult, Finding, Outcome, Project, Safety, ScanCounts
+from torchmigrate.model import FileError, FileResult, Finding, Outcome, Project, Safety, ScanCounts, Span
 
 DONE = 0
 PENDING = 1
@@ -50,12 +50,12 @@ class Summary:
     @property
     def findings(self) -> list[Finding]:
         """Every finding that no comment silences, in order of path and position."""
-        return [f for result in self.results for f in result.findings if f.suppressed is None]
+        return sorted((f for r in self.results for f in r.findings if f.suppressed is None), key=_position)
 
     @property
     def suppressed(self) -> list[Finding]:
         """Every finding that a comment silences."""
-        return [f for result in self.results for f in result.findings if f.suppressed is not None]
+        return sorted((f for r in self.results for f in r.findings if f.suppressed is not None), key=_position)
 
     @property
     def changed(self) -> list[FileResult]:
@@ -120,6 +120,10 @@ class Summary:
         conflicts = any(error.code == "TM007" for error in self.errors)
         pending = self.manual or self.left or conflicts or (self.changed and not self.written)
         return PENDING if pending and not exit_zero else DONE
+
+
+def _position(finding: Finding) -> tuple[str, int, Span, str]:
+    return finding.path, finding.cell or 0, finding.span, finding.code
 
 
 def count(findings: Sequence[Finding]) -> int:
