@@ -107,7 +107,9 @@ class Document(Module):
         """The requirements on packages, in metadata, environments and install commands."""
         if self.kind == "requirements":
             return tuple(requirements.of_file(self.text))
-        found = [*requirements.of_entries(self.entries), *requirements.of_commands(self.commands)]
+        found = list(requirements.of_entries(self.entries))
+        if requirements.INSTALLS.search(self.text):
+            found += requirements.of_commands(self.commands)
         return tuple(sorted(found, key=lambda one: one.start))
 
     def uses(self, names: Iterable[str]) -> list[Use]:

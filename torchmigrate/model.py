@@ -136,7 +136,8 @@ class Project:
 
     `torch_min` and `python_min` are version texts ("2.15", "3.11"), the sources say where they were read
     ("--min-torch", "pyproject.toml:12", "default"). `torch_max` is the first release that the metadata excludes ("2.15"
-    for `torch<2.15`), or None. `facts` are plain data gathered from the project's candidate files by codemods, by fact
+    for `torch<2.15`), or None. `torch_role` says how the metadata names torch: "required", "optional", or "" for not at
+    all. `facts` are plain data gathered from the project's candidate files by codemods, by fact
     name. `notes` say which metadata could not be read.
     """
 
@@ -144,6 +145,7 @@ class Project:
     torch_min: str = DEFAULT_TORCH
     torch_min_source: str = "default"
     torch_max: str | None = None
+    torch_role: str = ""
     python_min: str | None = None
     python_min_source: str | None = None
     facts: Mapping[str, object] = field(default_factory=dict)

@@ -12,14 +12,16 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchmigrate.documents import Document
+from torchmigrate.edits import ReplaceText
 from torchmigrate.model import Project, Span
 from torchmigrate.module import Module
 from torchmigrate.parse import parse_python
 from torchmigrate.source import Lines, SourceError, Splice, splice
 from torchmigrate.texts.json import parse as parse_json
+from torchmigrate.texts.tokens import Copy, Role, Use
 from torchmigrate.texts.tree import Node
 
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL)
@@ -28,6 +30,7 @@ _SHELL_MAGICS = frozenset({"bash", "sh", "zsh", "system", "sx"})
 _LINE_MAGIC = re.compile(r"([ \t]*)(?:%{1,2}[A-Za-z]|!{1,2}[^=]|\?{1,2}\w|[\w.\[\]'\"]+\?{1,2}[ \t]*$)", re.MULTILINE)
 _ASSIGNED_MAGIC = re.compile(r"([ \t]*[\w., \t]+=[ \t]*)(?:%[A-Za-z]|![^=])")
 _SHELL_LINE = re.compile(r"(?P<mark>!{1,2}|%(?:pip|conda|mamba|uv|env|set_env|sx|system)\b)")
+_ENV_MAGIC = re.compile(r"[ \t]*%(?:set_)?env\b")
 _INSTALL_MAGICS = frozenset({"%pip", "%conda", "%mamba", "%uv"})
 
 
@@ -159,6 +162,19 @@ class NotebookShell(Document):
     def span(self, start: int, end: int) -> tuple[Span, int | None]:
         """Where text[start:end] lies in the notebook file, and the number of its code cell."""
         return self._module.span(start, end)
+
+    def uses(self, names: Iterable[str]) -> list[Use]:
+        """The uses of variables; `%env NAME=value` sets one and has its line for itself."""
+        return [self._magic(use) for use in super().uses(names)]
+
+    def _magic(self, use: Use) -> Use:
+        first, last = self.lines.line_start(use.start), self.lines.line_end(use.end)
+        if _ENV_MAGIC.match(self.written, first, last) is None:
+            return use
+        if use.role is not Role.SET:
+            return replace(use, role=Role.MENTION)
+        copy = Copy(first, self.written[first : use.start], self.written[use.end : last])
+        return replace(use, copy=copy, removal=(ReplaceText(first, last, ""),))
 
 
 def compiles(new: NotebookModule, old: Module) -> bool:

@@ -134,6 +134,7 @@ def read(root: str, min_torch: str | None) -> Project:
         torch_min=low,
         torch_min_source=source,
         torch_max=torch.bounds.high if torch else None,
+        torch_role=_role(found),
         python_min=python.bounds.low if python else None,
         python_min_source=python.source if python and python.bounds.low else None,
         notes=tuple(notes),
@@ -152,6 +153,11 @@ def _decide(found: Iterable[_Found], name: str) -> _Found | None:
     first = min(lows, key=lambda one: release(one.bounds.low or "")) if lows else mine[0]
     high = None if None in highs else max((v for v in highs if v), key=release)
     return _Found(name, Bounds(first.bounds.low, high), first.source, rank)
+
+
+def _role(found: Iterable[_Found]) -> str:
+    ranks = {one.rank for one in found if one.name == "torch"}
+    return "" if not ranks else "optional" if ranks == {1} else "required"
 
 
 # -- the files -------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ The folder is a rule's name with underscores. In a test module:
     def test_fixture(case):
         case.run()
 
-The optional TOML file beside a fixture may say: `options` (a table), `min_torch`, `max_torch`, `min_python`, `facts` (a
+The optional TOML file beside a fixture may say: `options` (a table), `min_torch`, `max_torch`, `torch_role`, `min_python`, `facts` (a
 table of project facts), `path` (the name under which the engine sees the file), `accept` ("all" or "safe"), `others`
 (codes of rules that find something here as well), `errors` (engine codes expected), and `[[findings]]`: `line`, and any
 of `code`, `message` (a part of it), `safety`, `outcome`, `after` (a part of it) and `choice` (which answer is taken).
@@ -43,7 +43,7 @@ from torchmigrate.work import PYTHON_KINDS
 
 KINDS = ("rewrite", "noop", "manual")
 _KEYS = frozenset(
-    "options min_torch max_torch min_python facts path accept others errors findings".split()  # noqa: SIM905
+    "options min_torch max_torch torch_role min_python facts path accept others errors findings".split()  # noqa: SIM905
 )
 
 
@@ -234,6 +234,7 @@ def _example(
         torch_min=given.get("min_torch", Project().torch_min),
         torch_min_source="pyproject.toml" if "min_torch" in given else "default",
         torch_max=given.get("max_torch"),
+        torch_role=given.get("torch_role", "required"),
         python_min=given.get("min_python"),
         facts={name: _frozen(value) for name, value in given.get("facts", {}).items()},
     )

@@ -96,10 +96,7 @@ def uses(text: str, names: re.Pattern[str]) -> Iterator[Use]:
         if one.name in ("ENV", "ARG"):
             yield from _settings(text, one, names)
         else:
-            for use in shell.uses(text, one.start, one.end, names):
-                whole_line = use.removal and any(text[r.start : r.end].endswith("\n") for r in use.removal)
-                removal = None if whole_line else use.removal
-                yield Use(use.name, use.role, use.start, use.end, use.extent, use.value, use.copy, removal)
+            yield from shell.uses(text, one.start, one.end, names, lines=False)
 
 
 def _settings(text: str, one: Instruction, names: re.Pattern[str]) -> Iterator[Use]:

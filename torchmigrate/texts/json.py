@@ -11,6 +11,7 @@ from torchmigrate.texts.tree import Node
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"')
 _ATOM = re.compile(r"[-+.\w]+")
+_BLANKS = frozenset(" \t\r\n/")
 _DEPTH = 200
 
 
@@ -24,6 +25,8 @@ def parse(text: str) -> Node:
 
 
 def _skip(text: str, at: int) -> int:
+    if text[at : at + 1] not in _BLANKS:
+        return at
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
@@ -53,11 +56,14 @@ def _string(text: str, at: int) -> Node:
     match = _STRING.match(text, at)
     if match is None:
         raise _error(text, at, "unterminated string")
-    try:
-        value = json.loads(match[0], strict=False)
-    except ValueError:
-        raise _error(text, at, "invalid escape in a string") from None
-    return Node("scalar", at, match.end(), value, (at + 1, match.end() - 1), '"')
+    end = match.end()
+    value = text[at + 1 : end - 1]
+    if "\\" in value:
+        try:
+            value = json.loads(match[0], strict=False)
+        except ValueError:
+            raise _error(text, at, "invalid escape in a string") from None
+    return Node("scalar", at, end, value, (at + 1, end - 1), '"')
 
 
 def _object(text: str, at: int, depth: int) -> Node:

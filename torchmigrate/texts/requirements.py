@@ -14,6 +14,8 @@ _REQUIREMENT = re.compile(
     re.DOTALL,
 )
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "pdm"})
+INSTALLS = re.compile(rf"\b(?:{'|'.join(sorted(_INSTALLERS))})3?\b")
+"""What a text with an install command holds."""
 _VERBS = frozenset({"install", "add", "create", "download", "wheel"})
 _VALUED = frozenset(
     {

@@ -149,11 +149,16 @@ def _word(text: str, start: int, end: int) -> Word:
     return Word(plain, start, end, not re.search(r"[`$]", raw))
 
 
-def uses(text: str, start: int, end: int, names: re.Pattern[str]) -> Iterator[Use]:
-    """The uses of the environment variables that `names` matches in text[start:end]."""
+def uses(text: str, start: int, end: int, names: re.Pattern[str], lines: bool = True) -> Iterator[Use]:
+    """The uses of the environment variables that `names` matches in text[start:end].
+
+    Without `lines` no command has a line for itself that could be taken away.
+    """
     if names.search(text, start, end) is None:
         return
     for command in commands(text, start, end):
+        if not lines:
+            command = Command(command.words)
         for index, word in enumerate(command.words):
             for match in names.finditer(text, word.start, word.end):
                 yield from _use(text, command, index, match, names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from torchmigrate.edits import ReplaceText
+from torchmigrate.edits import Edit, ReplaceText
 
 
 class Role(enum.StrEnum):
@@ -48,7 +48,7 @@ class Use:
     extent: tuple[int, int]
     value: str | None = None
     copy: Copy | None = None
-    removal: tuple[ReplaceText, ...] | None = None
+    removal: tuple[Edit, ...] | None = None
 
     def renamed(self, name: str) -> ReplaceText:
         """The replacement of the name alone."""
@@ -69,7 +69,7 @@ class Entry:
     end: int
     quote: str = ""
     item: int | None = None
-    removal: tuple[ReplaceText, ...] | None = None
+    removal: tuple[Edit, ...] | None = None
 
     @property
     def key(self) -> str:

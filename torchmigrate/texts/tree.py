@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from torchmigrate.edits import ReplaceText
@@ -13,29 +13,47 @@ from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use
 
 Removal = tuple[ReplaceText, ...]
 _PAIR = re.compile(r"\w+=")
+_NO_MEMBERS: list[tuple[Node, Node]] = []
+_NO_ITEMS: list[Node] = []
+"""Shared by all nodes that have no parts: files of data hold very many."""
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """A value: `start` and `end` with its quotes, `inner` without. A collection is `flow` when its parts have commas
     between them, else each part has its own line. Objects have `members` (pairs of nodes), arrays `items`."""
 
-    kind: Literal["object", "array", "scalar"]
-    start: int
-    end: int
-    value: str = ""
-    inner: tuple[int, int] = (0, 0)
-    quote: str = ""
-    flow: bool = True
-    members: list[tuple[Node, Node]] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
+    __slots__ = ("_extents", "end", "flow", "inner", "items", "kind", "members", "quote", "start", "value")
+
+    def __init__(
+        self,
+        kind: Literal["object", "array", "scalar"],
+        start: int,
+        end: int,
+        value: str = "",
+        inner: tuple[int, int] = (0, 0),
+        quote: str = "",
+        flow: bool = True,
+    ) -> None:
+        self.kind, self.start, self.end = kind, start, end
+        self.value, self.inner, self.quote, self.flow = value, inner, quote, flow
+        self.members: list[tuple[Node, Node]] = [] if kind == "object" else _NO_MEMBERS
+        self.items: list[Node] = [] if kind == "array" else _NO_ITEMS
+        self._extents: list[tuple[int, int]] = []
+
+    @property
+    def extents(self) -> list[tuple[int, int]]:
+        """Where each part of a collection lies: a key with its value, or an item."""
+        if not self._extents:
+            self._extents = [(item.start, item.end) for item in self.items]
+            self._extents += [(key.start, max(value.end, key.end)) for key, value in self.members]
+        return self._extents
 
     def get(self, key: str) -> Node | None:
         """The value under a key of an object."""
         return next((value for name, value in reversed(self.members) if name.value == key), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Visit:
     """A scalar on the way through a tree, with what is around it."""
 
@@ -142,12 +160,6 @@ def _one_pair(node: Node) -> bool:
 # -- parts of collections --------------------------------------------------------------------------------------
 
 
-def _extents(holder: Node) -> list[tuple[int, int]]:
-    if holder.kind == "object":
-        return [(key.start, max(value.end, key.end)) for key, value in holder.members]
-    return [(item.start, item.end) for item in holder.items]
-
-
 def _line(text: str, at: int) -> int:
     return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
@@ -161,7 +173,7 @@ def _newline(text: str, at: int) -> str:
 
 def _copy(text: str, holder: Node, index: int, start: int, end: int) -> Copy | None:
     """How to write a part of a collection a second time, before itself, with another name at text[start:end]."""
-    extents = _extents(holder)
+    extents = holder.extents
     low, high = extents[index]
     part = text[low:high]
     if "&" in part or part.endswith("\n"):
@@ -187,7 +199,7 @@ def _removal(text: str, at: _Visit) -> Removal | None:
 
 def _part_removal(text: str, holder: Node, index: int) -> Removal | None:
     """The splice that takes a part of a collection away; None where the collection would be left empty."""
-    extents = _extents(holder)
+    extents = holder.extents
     if len(extents) < 2:
         return None
     start, end = extents[index]

@@ -85,7 +85,8 @@ def _line_by_line(text: str) -> Iterator[Node]:
     for index, line in enumerate(lines):
         if index in taken or line["value"] is None:
             continue
-        node = Node("object", line.start("key"), line.end("value"), flow=False, members=[_member(line)])
+        node = Node("object", line.start("key"), line.end("value"), flow=False)
+        node.members.append(_member(line))
         if not line["dash"]:
             yield node
             continue
@@ -96,11 +97,16 @@ def _line_by_line(text: str) -> Iterator[Node]:
             node.members.append(_member(following))
             node.end = following.end("value")
             taken.add(index + 1)
-        yield Node("array", node.start, node.end, flow=False, items=[node])
+        yield _list_of(node)
     for line in _ITEM.finditer(text):
         if _LINE.match(text, line.start()) is None:
-            item = _scalar(line["value"], line.start("value"))
-            yield Node("array", item.start, item.end, flow=False, items=[item])
+            yield _list_of(_scalar(line["value"], line.start("value")))
+
+
+def _list_of(item: Node) -> Node:
+    node = Node("array", item.start, item.end, flow=False)
+    node.items.append(item)
+    return node
 
 
 def _member(line: re.Match[str]) -> tuple[Node, Node]:
