@@ -33,14 +33,14 @@ _STAGES = {
 _PIPE_METHOD = Signature(("stage_index", "device", "group"))
 _WORLD = frozenset([*c10d("group.WORLD", "GroupMember.WORLD"), "torch.distributed.distributed_c10d._get_default_group"])
 _NEW = frozenset(c10d("new_group"))
-_COLLECTIVES = frozenset(
+COLLECTIVES = frozenset(
     c10d(
         *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_single", "_all_gather_base", "broadcast"),
         *("reduce", "reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single", "_reduce_scatter_base"),
         *("gather", "scatter", "all_to_all", "all_to_all_single", "all_gather_object", "broadcast_object_list"),
     )
 )
-_DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
+DDP = frozenset({"torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel"})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,8 +91,8 @@ def _with_collectives(
     found: set[tuple[str, tuple[ast.Call, ...]]] = set()
     for call in module.names.calls:
         names = module.resolve(call.func).names
-        if names & (_COLLECTIVES | _DDP):
-            keyword = "process_group" if names & _DDP else "group"
+        if names & (COLLECTIVES | DDP):
+            keyword = "process_group" if names & DDP else "group"
             given = next((k.value for k in call.keywords if k.arg == keyword), None)
             by_position = [group_of(module, one) for one in call.args]
             groups = [group_of(module, given)] if given is not None else [g for g in by_position if g in wanted]

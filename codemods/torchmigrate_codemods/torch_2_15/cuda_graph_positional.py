@@ -28,7 +28,7 @@ class CudaGraphPositional(Codemod):
 
     The sixth argument of such a call gets its keyword, which means the same on both releases. So do calls of
     `functools.partial` and of `super().__init__` in a subclass. Calls with `*args` that may reach the sixth are
-    reported.
+    reported; those that only hand on all of `*args` and `**kwargs` are not.
     """
 
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
@@ -52,7 +52,8 @@ class CudaGraphPositional(Codemod):
         given = call.args[skip:]
         starred = next((i for i, one in enumerate(given) if isinstance(one, ast.Starred)), None)
         if starred is not None:
-            if not any(keyword.arg == _KEYWORD for keyword in call.keywords):
+            handed_on = starred == 0 and any(keyword.arg is None for keyword in call.keywords)
+            if not handed_on and not any(keyword.arg == _KEYWORD for keyword in call.keywords):
                 yield self.report(call, f"{_MOVES}; pass it by keyword where *args can reach it")
             return
         if len(given) != _MOVED + 1 or isinstance(given[_MOVED], (ast.Dict, ast.DictComp)):

@@ -34,6 +34,10 @@ _SAFETENSORS = frozenset(
         "_hf_storage._HuggingFaceStorageWriter",
     )
 )
+_AS_SAFETENSORS = (
+    "this writes safetensors, which torch < 2.15 reads as well; with any other storage writer, checkpoints of torch 2.15 "
+    "are for torch 2.15 and newer only"
+)
 _PLANNERS = tuple(f"{_DCP}.{home}DefaultSavePlanner" for home in ("", "default_planner."))
 
 
@@ -49,7 +53,7 @@ class DcpOneWay(Codemod):
     overwrite them in place, and upgrade the readers first. For readers that stay behind, export with
     `torch.distributed.checkpoint.format_utils.dcp_to_torch_save(source, target)`: both releases read that file.
 
-    Saves through `HuggingFaceStorageWriter` write safetensors and are left out.
+    Saves through `HuggingFaceStorageWriter` write safetensors, which torch 2.14 reads as well; the text says so.
     """
 
     code, name, area = "TM501", "dcp-one-way", "checkpoint"
@@ -63,11 +67,10 @@ class DcpOneWay(Codemod):
         for node, _ in module.references(*_SAVERS):
             parent = module.parents.get(node)
             call = parent if isinstance(parent, ast.Call) and parent.func is node else None
-            if call is not None and _writes_safetensors(module, call):
-                continue
             if not _is_annotation(parent):
                 found = True
-                yield self.report(call or node, message)
+                safetensors = call is not None and _writes_safetensors(module, call)
+                yield self.report(call or node, _AS_SAFETENSORS if safetensors else message)
         if found:
             return
         for node, _ in module.references(*_WRITERS):
