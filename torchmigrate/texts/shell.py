@@ -197,7 +197,7 @@ def _assignment(text: str, command: Command, index: int, start: int, end: int, n
     value = word.text.partition("=")[2]
     previous = words[index - 1].text if index else ""
     leading = all(_ASSIGNMENT.match(one.text) for one in words[:index])
-    declared = words[0].text in _DECLARING
+    declared = words[0].text in _DECLARING or _after_env(words[:index])
     low = word.start
     if not leading and not declared:
         if previous not in _VARIABLE_OPTIONS:
@@ -208,6 +208,16 @@ def _assignment(text: str, command: Command, index: int, start: int, end: int, n
     copy = Copy(low, text[low:start], text[end : word.end] + " ") if copyable else None
     removal = _removal(text, command, index, low, leading or declared) if copyable else None
     return Use(name, Role.SET, start, end, (low, word.end), value, copy, removal)
+
+
+def _after_env(words: Sequence[Word]) -> bool:
+    """Whether `env` comes before, with nothing but its options and other assignments after it."""
+    for word in reversed(words):
+        if word.text.rpartition("/")[2] == "env":
+            return True
+        if not (word.text.startswith("-") or _ASSIGNMENT.match(word.text)):
+            return False
+    return False
 
 
 def _removal(text: str, command: Command, index: int, low: int, plain: bool) -> tuple[ReplaceText, ...] | None:

@@ -12,6 +12,7 @@ from torchmigrate.texts import shell
 from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use
 
 Removal = tuple[ReplaceText, ...]
+_COMMENTED = re.compile(r"(?:^|\s)#(?!(?:SBATCH|PBS|BSUB)\b)")
 _PAIR = re.compile(r"\w+=")
 _NO_MEMBERS: list[tuple[Node, Node]] = []
 _NO_ITEMS: list[Node] = []
@@ -136,7 +137,7 @@ def _use(text: str, at: _Visit, match: re.Match[str], names: re.Pattern[str]) ->
         yield Use(name, Role.SET, start, end, (node.start, node.end), value_text, copy, _removal(text, at))
     elif whole:
         yield Use(name, Role.MENTION, start, end, (node.start, node.end))
-    else:
+    elif not _COMMENTED.search(text[max(_line(text, start), low) : start]):
         inside = [use for use in shell.uses(text, low, high, names) if use.start == start]
         for use in inside or [Use(name, Role.MENTION, start, end, (start, end))]:
             yield use if "\\" not in text[low:high] or node.quote in ("|", "") else _without_copy(use)

@@ -99,8 +99,8 @@ class FlightRecorderEnv(Codemod):
                 text = f"{new} is set as well and wins; only torch below {since} needs {use.name}"
                 yield self.report(one.anchor, text)
             return
-        fate = "which does not read the old name" if use.name in _NOT_READ else "the old name is deprecated"
-        message = f"{use.name} is called {new} in torch 2.15, {fate}"
+        fate = ", which does not read the old name" if use.name in _NOT_READ else "; the old name is deprecated"
+        message = f"{use.name} is called {new} in torch 2.15{fate}"
         if not both:
             yield self.change(one.anchor, use.renamed(new), message=message)
             return

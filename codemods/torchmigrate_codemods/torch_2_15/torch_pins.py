@@ -138,6 +138,8 @@ def _fault(name: str, specifier: str, written: str) -> str | None:
 
 
 def _shown(specifier: str) -> str:
+    if specifier.startswith("@"):
+        return f" from {specifier.rpartition('/')[2]}"
     return specifier if specifier[:1] in "<>=!~@" else f" {specifier}"
 
 
