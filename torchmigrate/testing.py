@@ -11,10 +11,11 @@ The folder is a rule's name with underscores. In a test module:
     def test_fixture(case):
         case.run()
 
-The optional TOML file beside a fixture may say: `options` (a table), `min_torch`, `max_torch`, `torch_role`, `min_python`, `facts` (a
-table of project facts), `path` (the name under which the engine sees the file), `accept` ("all" or "safe"), `others`
-(codes of rules that find something here as well), `errors` (engine codes expected), and `[[findings]]`: `line`, and any
-of `code`, `message` (a part of it), `safety`, `outcome`, `after` (a part of it) and `choice` (which answer is taken).
+The optional TOML file beside a fixture (`NAME.toml`; `NAME.sh.toml` where inputs of several formats are called NAME)
+may say: `options` (a table), `min_torch`, `max_torch`, `torch_role` (else "required"), `min_python`, `facts` (a table
+of project facts), `path` (the name under which the engine sees the file), `accept` ("all" or "safe"), `others` (codes
+of rules that find something here as well), `errors` (engine codes expected), and `[[findings]]`: `line`, and any of
+`code`, `message` (a part of it), `safety`, `outcome`, `after` (a part of it) and `choice` (which answer is taken).
 An input that is TOML itself is called `NAME.in.toml`.
 """
 
@@ -34,11 +35,23 @@ from typing import Any
 from torchmigrate.codemod import Codemod
 from torchmigrate.discover import kind_of
 from torchmigrate.engine import process
-from torchmigrate.model import EVERYTHING, LOOK, SAFE_ONLY, Decision, FileResult, Finding, Outcome, Policy, Project
+from torchmigrate.model import (
+    EVERYTHING,
+    LOOK,
+    SAFE_ONLY,
+    Decision,
+    FileResult,
+    Finding,
+    Outcome,
+    Policy,
+    Project,
+    Safety,
+)
 from torchmigrate.model import Verdict as _Verdict
 from torchmigrate.module import Module
 from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import read_python
+from torchmigrate.versions import older
 from torchmigrate.work import PYTHON_KINDS
 
 KINDS = ("rewrite", "noop", "manual")
@@ -130,15 +143,13 @@ class Example:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Case:
-    """One check of one fixture; `id` reads `TM101/spawn_worker/idempotent`."""
+    """One check of one fixture; `id` reads `TM101/spawn_worker/idempotent`.
+
+    `run` raises AssertionError with what was expected and what came.
+    """
 
     id: str
-    example: Example
-    check: Callable[[Example], None]
-
-    def run(self) -> None:
-        """Raises AssertionError with what was expected and what came."""
-        self.check(self.example)
+    run: Callable[[], None]
 
 
 def format_of(path: str) -> str:
@@ -155,81 +166,110 @@ def format_of(path: str) -> str:
 def cases(root: Path, codemods: Sequence[type[Codemod]]) -> list[Case]:
     """Every check of every fixture below `root` (a folder of release folders, or of rule folders).
 
-    Raises ValueError for a folder that no rule answers to and for a fixture that is not complete.
+    A fixture that is not complete, or that no rule answers to, is a case that fails, so that it hides no other.
     """
-    found = [
-        Case(f"{one.rule.code}/{one.name}/{check.__name__.strip('_')}", one, check)
-        for one in examples(root, codemods)
-        for check in _CHECKS[one.kind]
-        if one.format == "python" or check not in _PYTHON_ONLY
-    ]
-    twice = {case.id for case in found if sum(other.id == case.id for other in found) > 1} if found else set()
-    if len({case.id for case in found}) != len(found):
-        raise ValueError(f"two fixtures of one rule have one name: {', '.join(sorted(twice))}")
+    found: list[Case] = []
+    names: set[str] = set()
+    for one in examples(root, codemods):
+        if isinstance(one, Incomplete):
+            found.append(Case(f"{one.path.relative_to(root)}/complete", functools.partial(_fail, str(one))))
+            continue
+        name = f"{one.rule.code}/{one.name}"
+        if name in names:
+            said = f"two fixtures of {one.rule.code} are called {one.name}"
+            found.append(Case(f"{one.source.relative_to(root)}/complete", functools.partial(_fail, said)))
+            continue
+        names.add(name)
+        found += (
+            Case(f"{name}/{check.__name__.strip('_')}", functools.partial(check, one))
+            for check in _CHECKS[one.kind]
+            if one.format == "python" or check not in _PYTHON_ONLY
+        )
     return found
 
 
-def examples(root: Path, codemods: Sequence[type[Codemod]]) -> Iterator[Example]:
+class Incomplete(Exception):
+    """A fixture that cannot be used; the text says why."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+
+
+def examples(root: Path, codemods: Sequence[type[Codemod]]) -> Iterator[Example | Incomplete]:
     """Every fixture below `root`, by rule, kind and name."""
     for folder in sorted(p for p in root.glob("**/") if any((p / kind).is_dir() for kind in KINDS)):
-        rule = _rule_of(folder.name, codemods)
+        try:
+            rule = _rule_of(folder, codemods)
+        except Incomplete as problem:
+            yield problem
+            continue
         for kind in KINDS:
-            yield from _examples(folder / kind, kind, rule, tuple(codemods))
+            for source in sorted(p for p in (folder / kind).glob("*") if p.is_file()):
+                try:
+                    one = _example(source, kind, rule, tuple(codemods))
+                except Incomplete as problem:
+                    yield problem
+                else:
+                    yield from [one] if one else ()
 
 
-def _rule_of(folder: str, codemods: Sequence[type[Codemod]]) -> type[Codemod]:
+def _fail(message: str) -> None:
+    raise AssertionError(message)
+
+
+def _rule_of(folder: Path, codemods: Sequence[type[Codemod]]) -> type[Codemod]:
     for codemod in codemods:
-        if codemod.name.replace("-", "_") == folder:
+        if codemod.name.replace("-", "_") == folder.name:
             return codemod
-    raise ValueError(f"no codemod is called {folder.replace('_', '-')} (the name of a fixture folder)")
-
-
-def _examples(folder: Path, kind: str, rule: type[Codemod], codemods: tuple[type[Codemod], ...]) -> Iterator[Example]:
-    if not folder.is_dir():
-        return
-    for source in sorted(p for p in folder.iterdir() if p.is_file()):
-        stem, marked, ending = source.name.partition(".in.")
-        if not marked:
-            stem, ending = source.name.partition(".")[0], source.name.partition(".")[2]
-            if kind == "rewrite" or ending == "toml" or ".out." in source.name:
-                _belongs(source, kind)
-                continue
-        target = folder / f"{stem}.out.{ending}"
-        if kind == "rewrite" and not target.is_file():
-            raise ValueError(f"{source} has no {target.name} beside it")
-        settings = folder / f"{stem}.toml"
-        given = tomllib.loads(settings.read_text("utf-8")) if settings.is_file() else {}
-        yield _example(source, kind, stem, ending, rule, codemods, target if kind == "rewrite" else None, given)
+    raise Incomplete(folder, f"no codemod is called {folder.name.replace('_', '-')}")
 
 
 def _belongs(source: Path, kind: str) -> None:
-    """Raises ValueError for a file that belongs to no fixture, so that a misspelt name is not passed over."""
+    """Raises Incomplete for a file that belongs to no fixture, so that a misspelt name is not passed over."""
     stem, _, ending = source.name.partition(".")
     if ending.startswith("out."):
         wanted = source.with_name(f"{stem}.in.{ending.removeprefix('out.')}").exists()
-    elif ending == "toml":
-        wanted = any(p != source and p.name.partition(".")[0] == stem for p in source.parent.iterdir())
+    elif ending.endswith("toml"):
+        described = source.name.removesuffix(".toml")
+        others = (p.name for p in source.parent.iterdir() if p != source)
+        wanted = any(
+            name in (described, described.replace(".", ".in.", 1)) or name.partition(".")[0] == described
+            for name in others
+        )
     else:
         wanted = False
     if not wanted:
-        raise ValueError(f"{source} belongs to no fixture of kind {kind}")
+        raise Incomplete(source, f"belongs to no fixture of kind {kind}")
 
 
-def _example(
-    source: Path,
-    kind: str,
-    stem: str,
-    ending: str,
-    rule: type[Codemod],
-    codemods: tuple[type[Codemod], ...],
-    target: Path | None,
-    given: Mapping[str, Any],
-) -> Example:
+def _example(source: Path, kind: str, rule: type[Codemod], codemods: tuple[type[Codemod], ...]) -> Example | None:
+    """The fixture of an input file; None for the other files of a fixture. Raises Incomplete."""
+    stem, marked, ending = source.name.partition(".in.")
+    if not marked:
+        stem, _, ending = source.name.partition(".")
+        if kind == "rewrite" or ending.endswith("toml") or ".out." in source.name:
+            _belongs(source, kind)
+            return None
+    target = source.with_name(f"{stem}.out.{ending}") if kind == "rewrite" else None
+    if target and not target.is_file():
+        raise Incomplete(source, f"has no {target.name} beside it")
+    settings = source.with_name(f"{stem}.{ending}.toml")
+    settings = settings if settings.is_file() else source.with_name(f"{stem}.toml")
+    try:
+        given: Mapping[str, Any] = tomllib.loads(settings.read_text("utf-8")) if settings.is_file() else {}
+    except tomllib.TOMLDecodeError as error:
+        raise Incomplete(settings, str(error)) from None
     if unknown := set(given) - _KEYS:
-        raise ValueError(f"{source.with_name(stem + '.toml')}: unknown {', '.join(sorted(unknown))}")
+        raise Incomplete(settings, f"unknown {', '.join(sorted(unknown))}")
+    path = given.get("path", f"{stem}.{ending}")
+    try:
+        format_of(path)
+    except ValueError as error:
+        raise Incomplete(source, str(error)) from None
     findings = given.get("findings")
     if kind == "manual" and not findings:
-        raise ValueError(f"{source} says no expected findings in {stem}.toml")
+        raise Incomplete(source, f"says no expected findings in {settings.name}")
     project = Project(
         torch_min=given.get("min_torch", Project().torch_min),
         torch_min_source="pyproject.toml" if "min_torch" in given else "default",
@@ -240,13 +280,13 @@ def _example(
     )
     return Example(
         kind=kind,
-        name=stem,
+        name=stem if ending == "py" else f"{stem}.{ending}",
         source=source,
         rule=rule,
         codemods=codemods,
         before=source.read_bytes(),
         after=target.read_bytes() if target else None,
-        path=given.get("path", f"{stem}.{ending}"),
+        path=path,
         options=given.get("options", {}),
         project=project,
         accept=given.get("accept", "all"),
@@ -353,6 +393,8 @@ def _suppressed(one: Example) -> None:
     for finding in one.seen.findings:
         key = finding.decision_key
         result = _with(one, one.before, {key: Decision(_Verdict.SUPPRESS)})
+        if result.after is None and one.format not in PYTHON_KINDS:
+            continue  # formats without comments, and lines that cannot take one
         assert result.after is not None, f"{one.source}:{finding.span.line}: no comment can be written"
         again = one.process(result.after, EVERYTHING)
         silenced = [f for f in again.findings if f.suppressed is not None]
@@ -380,13 +422,19 @@ def _others(one: Example) -> None:
 
 
 def _signatures(one: Example) -> None:
-    """Every torch name and keyword that was written is on record for the release."""
+    """Every torch name and keyword that was written is on record, for the release and each that the project allows."""
     assert one.after is not None
     record = recorded(one.rule)
+    versions = {version for known in record.values() for version in known}
+    safe = all(f.safety is Safety.SAFE for f in _taken(one))
+    wanted = {v for v in versions if _major(v) == one.rule.release or (safe and not older(v, one.project.torch_min))}
     for name, keyword in sorted(written(one.before, one.after), key=str):
-        known = {v: p for v, p in record.get(name, {}).items() if _major(v) == one.rule.release}
-        assert known, f"{one.source}: {name} is not on record for {one.rule.release}; run tests/torch/signatures.py"
-        for version, parameters in known.items():
+        known = record.get(name, {})
+        for version in sorted(wanted) or [one.rule.release]:
+            assert version in known, (
+                f"{one.source}: {name} is not on record for {version}; see tests/torch/signatures.py"
+            )
+            parameters = known[version]
             if keyword and parameters is not None:
                 assert keyword in parameters, f"{one.source}: {name} of torch {version} takes no {keyword}"
 

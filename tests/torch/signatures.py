@@ -55,14 +55,14 @@ def main(interpreters: list[str]) -> int:
     if not interpreters:
         print(__doc__, file=sys.stderr)
         return 2
-    from torchmigrate.testing import examples, written
+    from torchmigrate.testing import Example, examples, written
     from torchmigrate_codemods.torch_2_15 import CODEMODS
 
     names = sorted(
         {
             name
             for one in examples(ROOT / "fixtures" / "torch_2_15", CODEMODS)
-            if one.after is not None and one.format == "python"
+            if isinstance(one, Example) and one.after is not None and one.format == "python"
             for name, _ in written(one.before, one.after)
         }
     )
