@@ -23,6 +23,13 @@ _OUT = "torch.ops.aten._scaled_mm.out"
 _REST = ("mat2", "scale_a", "scale_b", "bias", "scale_result", "out_dtype", "use_fast_accum")
 _SIGNATURES = {"input": Signature(("input", *_REST), ("out",)), "self": Signature(("self", *_REST), ("out",))}
 _NEW_NAMES = {"input": "mat_a", "self": "mat_a", "mat2": "mat_b", "out_dtype": "output_dtype"}
+_PLUGINS = {
+    "torch_npu": "npu",
+    "torch_musa": "musa",
+    "torch_mlu": "mlu",
+    "habana_frameworks": "hpu",
+    "torch_xla": "xla",
+}
 _NEEDS = "2.10"
 _NEEDS_COMPILED = "2.13"
 _WANTS = "torch.nn.functional.scaled_mm is the public call, the only one on MPS (K and N multiples of 16 there)"
@@ -86,7 +93,9 @@ class ScaledMm(Codemod):
         if recipe.name is not None:
             place, imports = writer.written(recipe.name)
             message = f"{_WANTS}; {recipe.reason}: {recipe.name}{writer.note}"
-            return Change((place,), message, imports=imports, needs_torch=needs)
+            if plugin := _plugin(module):
+                message = f"{message}; does torch for {plugin} have the new operator?"
+            return Change((place,), message, Safety.UNSAFE if plugin else Safety.SAFE, imports, needs)
         if self.settings["scaled-mm-unknown"] == "dispatch" and not recipe.blocks and writer.pure:
             place, imports = writer.dispatched()
             message = f"{_WANTS}; {recipe.reason}: the recipe is chosen at run time, between one element and one a row"
@@ -228,6 +237,23 @@ def _is_pure(node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=value, attr="t" | "view" | "unsqueeze" | "squeeze"), args=args):
             return _is_pure(value) and all(isinstance(a, (ast.Constant, ast.UnaryOp)) for a in args)
     return False
+
+
+def _plugin(module: Module) -> str | None:
+    """A device that torch knows through a plug-in of its own, where the file names one."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Import(names=names):
+                found = [_PLUGINS[top] for a in names if (top := a.name.partition(".")[0]) in _PLUGINS]
+            case ast.ImportFrom(module=str() as source):
+                found = [_PLUGINS[top]] if (top := source.partition(".")[0]) in _PLUGINS else []
+            case ast.Constant(value=str() as text):
+                found = [text] if text in _PLUGINS.values() else []
+            case _:
+                continue
+        if found:
+            return found[0]
+    return None
 
 
 def _only_names_it(module: Module, node: ast.expr) -> bool:

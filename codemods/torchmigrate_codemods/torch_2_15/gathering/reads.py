@@ -71,6 +71,10 @@ class Reads:
                 return
         if self.module.refers_to(call.func, "torch.futures.wait_all"):
             self._listed(call, call)
+        if self.module.refers_to(call.func, "torch.futures.collect_all") and call.args:
+            futures = self.futures.elements(call.args[0])
+            if any(self._concerns(o) and o.sure for o in futures.of("future")) and not self._collected(call):
+                self._report(call, _LOST.format("the futures are collected here and used out of sight"))
 
     def _listed(self, node: ast.expr, waits: ast.Call | None) -> None:
         """A list of values: what `wait_all` returns."""
@@ -91,6 +95,24 @@ class Reads:
             elements = self.futures.elements(node) if isinstance(node, ast.Call) else Held()
             if any(self._concerns(o) for o in elements.of("value")):
                 self._report(node, _LOST.format("the values are used as a list"))
+
+    def _collected(self, future: ast.expr) -> bool:
+        """Whether a future of futures is only waited for, or its futures are taken out by number."""
+        parent = self.module.parents.get(future)
+        if isinstance(parent, ast.Attribute) and parent.attr in ("wait", "done"):
+            call = self.module.parents.get(parent)
+            return isinstance(call, ast.Call) and self._taken_out(call)
+        target = bound_name(self.module, future)
+        reads = loads_of(self.module, target) if target is not None else None
+        return isinstance(parent, ast.Expr) or (reads is not None and all(self._collected(read) for read in reads))
+
+    def _taken_out(self, listed: ast.expr) -> bool:
+        parent = self.module.parents.get(listed)
+        if isinstance(parent, ast.Subscript) and parent.value is listed:
+            return isinstance(parent.slice, ast.Constant)
+        target = bound_name(self.module, listed)
+        reads = loads_of(self.module, target) if target is not None else None
+        return isinstance(parent, ast.Expr) or (reads is not None and all(self._taken_out(read) for read in reads))
 
     def _concerns(self, origin: Origin) -> bool:
         return origin.op == "all_gather" and not fixed_backend(self.module, origin.call)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from torchmigrate.flow import key_of
+from torchmigrate_codemods.torch_2_15.scaling.frame import Frame
 from torchmigrate_codemods.torch_2_15.scaling.shape import (
     NUMBER,
     ROWS,
@@ -25,7 +26,7 @@ from torchmigrate_codemods.torch_2_15.scaling.shape import (
 )
 
 if TYPE_CHECKING:
-    from torchmigrate_codemods.torch_2_15.scaling.shapes import Frame, Shapes
+    from torchmigrate_codemods.torch_2_15.scaling.shapes import Shapes
 
 _SAME = frozenset(
     (

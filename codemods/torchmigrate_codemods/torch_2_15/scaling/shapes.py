@@ -7,8 +7,6 @@ module constants, and functions of the same file with the arguments that they ge
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from torchmigrate.calls import default_of
 from torchmigrate.flow import key_of
@@ -16,6 +14,7 @@ from torchmigrate.functions import Functions
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
 from torchmigrate_codemods.origins import attribute_assignments
+from torchmigrate_codemods.torch_2_15.scaling.frame import Frame, excluded
 from torchmigrate_codemods.torch_2_15.scaling.operations import Operations
 from torchmigrate_codemods.torch_2_15.scaling.shape import (
     NUMBER,
@@ -30,16 +29,9 @@ from torchmigrate_codemods.torch_2_15.scaling.shape import (
 from torchmigrate_codemods.torch_2_15.scaling.told import told
 
 _DEPTH = 16
+_MOVES = frozenset({"_apply", "to", "cuda", "cpu", "half", "float", "bfloat16", "to_cpu", "to_cuda", "share_memory"})
 _WRAPS = ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _NUMBERS = frozenset({"max", "min", "eps", "tiny", "smallest_normal", "bits", "resolution"})
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Frame:
-    """The arguments of a call of a function of the file: expressions by parameter name, with their own frame."""
-
-    given: Mapping[str, ast.expr]
-    outer: Frame | None = None
 
 
 class Shapes:
@@ -104,6 +96,8 @@ class Shapes:
         shapes: list[Shape] = []
         for definition in self.module.flow(node).definitions(key, node):
             value = definition.value
+            if isinstance(definition.node, ast.stmt) and excluded(self.module, definition.node, frame):
+                continue
             if definition.how == "assign" and value is not None:
                 if not _is_none(value):
                     shapes.append(self.of(value, frame))
@@ -157,13 +151,15 @@ class Shapes:
 
     def _member(self, node: ast.Attribute) -> Shape:
         owner = self.module.enclosing_class(node)
-        if owner is None or not isinstance(node.value, ast.Name) or node.value.id not in ("self", "cls"):
+        if owner is None or not isinstance(node.value, ast.Name):
             return NUMBER if node.attr.isupper() and not _names_scale(node.attr) else UNKNOWN
+        if node.value.id not in ("self", "cls"):
+            return self._context(owner, node)
         shapes: list[Shape] = []
         for target, value in attribute_assignments(owner, node.attr):
             if value is None:
                 return UNKNOWN
-            if target is not node and not _is_none(value):
+            if target is not node and not _is_none(value) and not self._moves(target):
                 shapes.append(self.of(value))
         for at in ast.walk(owner):
             match at:
@@ -173,6 +169,47 @@ class Shapes:
                 ) if name == node.attr and not _is_none(value):
                     shapes.append(self.of(value))
         return _merged(shapes)
+
+    def _moves(self, target: ast.expr) -> bool:
+        """Whether an assignment stands in a method that only moves a module's tensors."""
+        function = self.module.function(target)
+        return isinstance(function, ast.FunctionDef) and function.name in _MOVES
+
+    # -- autograd functions ------------------------------------------------------------------------------------
+
+    def _context(self, owner: ast.ClassDef, node: ast.Attribute) -> Shape:
+        """`ctx.scale` in backward, as forward stored it."""
+        if not self._is_context(node.value):
+            return UNKNOWN
+        shapes: list[Shape] = []
+        for at in ast.walk(owner):
+            if isinstance(at, ast.Assign):
+                stored = [t for t in at.targets if isinstance(t, ast.Attribute) and t.attr == node.attr]
+                if any(self._is_context(t.value) for t in stored):
+                    shapes.append(self.of(at.value))
+        return _merged(shapes)
+
+    def _saved(self, node: ast.Attribute, index: int) -> Shape:
+        """An element of `ctx.saved_tensors`, as forward saved it."""
+        owner = self.module.enclosing_class(node)
+        if owner is None or node.attr != "saved_tensors" or not self._is_context(node.value):
+            return UNKNOWN
+        calls = [
+            at
+            for at in ast.walk(owner)
+            if isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) and at.func.attr == "save_for_backward"
+        ]
+        if len(calls) != 1 or any(isinstance(a, ast.Starred) for a in calls[0].args) or index >= len(calls[0].args):
+            return UNKNOWN
+        return self.of(calls[0].args[index])
+
+    def _is_context(self, node: ast.expr) -> bool:
+        """Whether a name is the first parameter of a static method around it."""
+        function = self.module.function(node)
+        if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
+            return False
+        static = any(key_of(d) == "staticmethod" for d in function.decorator_list)
+        return static and bool(function.args.args) and function.args.args[0].arg == node.id
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -241,6 +278,8 @@ class Shapes:
         match value:
             case ast.Tuple(elts=elements) if -len(elements) <= index < len(elements):
                 return self.of(elements[index], frame)
+            case ast.Attribute():
+                return self._saved(value, index)
             case ast.Call(func=ast.Attribute(attr="max" | "min" | "median")):
                 return self.of(value, frame) if index == 0 and (value.args or value.keywords) else UNKNOWN
             case ast.Call():
@@ -255,7 +294,8 @@ class Shapes:
                 definitions = self.module.flow(value).definitions(value.id, value)
                 if len(definitions) == 1 and definitions[0].how == "assign" and definitions[0].value is not None:
                     inner = definitions[0].value
-                    return self._part(inner, index, frame) if isinstance(inner, (ast.Call, ast.Tuple)) else UNKNOWN
+                    parts = isinstance(inner, (ast.Call, ast.Tuple, ast.Attribute))
+                    return self._part(inner, index, frame) if parts else UNKNOWN
         return UNKNOWN
 
     def _results(self, call: ast.Call, frame: Frame | None) -> list[tuple[ast.expr, Frame]]:
@@ -267,7 +307,8 @@ class Shapes:
         args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         defaults = {arg.arg: default for arg in args if (default := default_of(function, arg.arg)) is not None}
         inner = Frame({**defaults, **binding.given}, frame)
-        return [(value, inner) for value in self.functions.returns(function) if value is not None]
+        returned = (value for value in self.functions.returns(function) if value is not None)
+        return [(value, inner) for value in returned if not excluded(self.module, value, inner)]
 
 
 def _merged(shapes: list[Shape]) -> Shape:
