@@ -140,8 +140,11 @@ class NotebookModule(Module):
             start, end, text = cell.end, cell.end, "\n" + text.removesuffix("\n")
         elif end > cell.end:
             end, text = cell.end, text.removesuffix("\n")
+        low = self._offsets[start]
         if not text and start < end == cell.end and start > cell.start and self.text[start - 1] == "\n":
-            start -= 1
+            start -= 1  # the line before becomes the last one
+            ends = self.text[cell.end - 1] == "\n"
+            low = self._offsets[start] + (self._width(start) if ends else 0)
         escaped = json.dumps(text, ensure_ascii=self.raw.isascii())[1:-1]
         glue = self._glue[cell.number - 1]
         if glue is not None:
@@ -149,7 +152,7 @@ class NotebookModule(Module):
             escaped = escaped.removesuffix(tail).replace("\\n", f'\\n"{glue}"') + tail
             if start == end == cell.end and start > cell.start and self.text[start - 1] == "\n":
                 escaped = f'"{glue}"{escaped}'
-        return Splice(self._offsets[start], self._offsets[end], escaped)
+        return Splice(low, self._offsets[end], escaped)
 
 
 class NotebookShell(Document):
@@ -204,7 +207,9 @@ def _code_cells(raw: str) -> Iterator[Node]:
     sheets = [root] if root.get("cells") else (root.get("worksheets") or Node("array", 0, 0)).items
     for sheet in sheets:
         cells = sheet.get("cells")
-        for cell in cells.items if cells else ():
+        if cells is None or cells.kind != "array":
+            raise SourceError("TM001", "cannot parse: not a notebook (file not looked at)", 1, 1)
+        for cell in cells.items:
             kind = cell.get("cell_type")
             source = cell.get("source") or cell.get("input")
             if kind is not None and kind.value == "code" and source is not None:

@@ -204,7 +204,7 @@ def _assignment(text: str, command: Command, index: int, start: int, end: int, n
             return Use(name, Role.MENTION, start, end, (word.start, word.end), value)
         low = words[index - 1].start
     raw = text[low : word.end]
-    copyable = not re.search(r"\$\(|`", raw)
+    copyable = not re.search(r"\$\(|`", raw) and text[word.end : word.end + 1] != "("
     copy = Copy(low, text[low:start], text[end : word.end] + " ") if copyable else None
     removal = _removal(text, command, index, low, leading or declared) if copyable else None
     return Use(name, Role.SET, start, end, (low, word.end), value, copy, removal)
