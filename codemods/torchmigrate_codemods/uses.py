@@ -29,16 +29,19 @@ class Use:
 def uses(module: Module, *targets: str, below: bool = False) -> Iterator[Use]:
     """The uses of qualified names, in source order: imports, attribute reads and writes, and texts such as mock takes.
 
-    A name that is imported by itself is found at its import, not again at its reads. With `below` the targets are
-    modules, and everything inside them counts.
+    A name that is imported by itself is found at its import, not again at its reads. What stands in a handler for a
+    missing name is left out: it runs where nothing newer is there. With `below` the targets are modules, and everything
+    inside them counts.
     """
     found = [*_imports(module, targets, below), *_attributes(module, targets, below), *_texts(module, targets, below)]
     found.sort(key=lambda use: (getattr(use.node, "lineno", 0), getattr(use.node, "col_offset", 0)))
-    yield from found
+    yield from (use for use in found if not _is_way_out(module, use.node))
 
 
 def guarded(module: Module, node: ast.AST, name: str = "") -> bool:
-    """Whether code around a node is ready for `name` to be missing there: a try, or a question that names it."""
+    """Whether code around a node is ready for `name` to be missing: either way of a try, or a question about it."""
+    if _is_way_out(module, node):
+        return True
     child = node
     for at in module.ancestors(node):
         if isinstance(at, ast.Try) and child in at.body and any(_catches(handler) for handler in at.handlers):
@@ -48,6 +51,15 @@ def guarded(module: Module, node: ast.AST, name: str = "") -> bool:
         if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             break
         child = at
+    return False
+
+
+def _is_way_out(module: Module, node: ast.AST) -> bool:
+    for at in module.ancestors(node):
+        if isinstance(at, ast.ExceptHandler) and at.type is not None and _catches(at):
+            return True
+        if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            break
     return False
 
 

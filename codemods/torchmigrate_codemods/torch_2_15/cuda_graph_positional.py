@@ -23,8 +23,8 @@ class CudaGraphPositional(Codemod):
     """Pass check_input_liveness of torch.cuda.graph by keyword.
 
     torch 2.15 added the parameter `annotation_config` to `torch.cuda.graph`, between `enable_annotations` and
-    `check_input_liveness`. A call with six arguments by position hands the last one to the new parameter: True is
-    refused, False is taken without a word and the check stays off.
+    `check_input_liveness`. A call with six arguments by position hands the last one to the new parameter, and a bool
+    is refused there (`TypeError: 'bool' object is not iterable`).
 
     The sixth argument of such a call gets its keyword, which means the same on both releases. So do calls of
     `functools.partial` and of `super().__init__` in a subclass. Calls with `*args` that may reach the sixth are
@@ -61,7 +61,7 @@ class CudaGraphPositional(Codemod):
         if any(keyword.arg is None for keyword in call.keywords):
             yield self.report(call, f"{_MOVES}; pass it by keyword")
             return
-        literal = isinstance(given[_MOVED], ast.Constant) and isinstance(given[_MOVED].value, bool)  # type: ignore[attr-defined]
+        literal = _is_bool(given[_MOVED])
         total = len(call.args) + len(call.keywords)
         last = skip + _MOVED
         kept = [Keep(i, _KEYWORD if i == last else None) for i in range(len(call.args))]
@@ -71,7 +71,18 @@ class CudaGraphPositional(Codemod):
             RewriteCall(call, None, (*kept, *named)),
             message=_MOVES if literal else f"{_MOVES} (unless the argument is an annotation_config already)",
             safety=Safety.SAFE if literal and certain else Safety.UNSAFE,
+            needs_torch="2.14",
         )
+
+
+def _is_bool(node: ast.expr) -> bool:
+    """Whether an expression is true or false and nothing else, so no configuration."""
+    match node:
+        case ast.Constant(value=bool()) | ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Call(func=ast.Name(id="bool")):
+            return True
+    return False
 
 
 def _super_calls(module: Module, owner: ast.ClassDef) -> Iterator[ast.Call]:

@@ -35,8 +35,8 @@ _SAFETENSORS = frozenset(
     )
 )
 _AS_SAFETENSORS = (
-    "this writes safetensors, which torch < 2.15 reads as well; checkpoints that torch 2.15 saves with any other storage "
-    "writer are for torch 2.15 and newer only"
+    "this writes safetensors, which torch < 2.15 reads as well; checkpoints that torch 2.15 saves with any other "
+    "storage writer are for torch 2.15 and newer only"
 )
 _PLANNERS = tuple(f"{_DCP}.{home}DefaultSavePlanner" for home in ("", "default_planner."))
 

@@ -71,7 +71,7 @@ class FsspecModule(Codemod):
             return self.report(node, _SAYS)
         newline = module.lines.newline_near(start) + indent
         old = module.source(node).replace("\n", "\n    ")
-        new = old.replace(f"{_DCP}.{_OLD}", _DCP, 1)
+        new = old.replace(f"{_DCP}.{_OLD}", _DCP, 1) + (f"  {tail}" if tail else "")
         lines = ("try:", f"    {new}", "except ImportError:  # torch < 2.15", f"    {old}")
         return self.change(
             node, ReplaceStatement(node, newline.join(lines)), message=f"{_SAYS}; the old import stays for older torch"
@@ -80,14 +80,18 @@ class FsspecModule(Codemod):
 
 def _has_way_out(module: Module, node: ast.ImportFrom) -> bool:
     """Whether an import is the other way of a try whose first way is the new one, or is guarded itself."""
-    if guarded(module, node, _OLD):
-        return _mentions_new(module, node)
     for at in module.ancestors(node):
-        if isinstance(at, ast.ExceptHandler):
+        if isinstance(at, ast.ExceptHandler) or (isinstance(at, ast.If) and _is_typing_only(at)):
             return True
         if isinstance(at, ast.If) and "version" in module.source(at.test):
             return True
-    return False
+    return guarded(module, node, _OLD) and _mentions_new(module, node)
+
+
+def _is_typing_only(node: ast.If) -> bool:
+    """Whether a test keeps a block from ever running; what is imported there warns nobody."""
+    name = node.test.attr if isinstance(node.test, ast.Attribute) else getattr(node.test, "id", "")
+    return name == "TYPE_CHECKING"
 
 
 def _mentions_new(module: Module, node: ast.AST) -> bool:

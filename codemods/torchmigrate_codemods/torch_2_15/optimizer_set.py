@@ -15,13 +15,8 @@ from torchmigrate_codemods.spellings import RELEASE_NOTES
 _OPTIMIZER = re.compile(r"torch\.optim\.(?:\w+\.)?[A-Z]\w*")
 _SETS = ("SGD(set(", "dam(set(", "damW(set(", "dagrad(set(", "delta(set(", "prop(set(", "BFGS(set(", "Muon(set(")
 _NAMED = (
-    "params = set(",
-    "parameters = set(",
-    "params=set(",
-    "parameters=set(",
-    "({p for",
-    "({param for",
-    "params = {",
+    *("params = set(", "parameters = set(", "params=set(", "parameters=set(", "({p for", "({param for"),
+    *("set(p for", "set(param for", "set(model.parameters", "set(self.parameters", "set(net.parameters"),
 )
 _WARNS = "torch 2.15 warns when an optimizer's parameters are a set, whose order changes between runs"
 
@@ -70,7 +65,7 @@ class OptimizerSet(Codemod):
                 yield self._ordered(module, value, f"list(dict.fromkeys({module.source(value)[1:-1].strip()}))", value)
             case ast.Set(elts=elements):
                 if not any(isinstance(one, ast.Starred) for one in elements) and _free(module, value, "list", "dict"):
-                    yield self._ordered(module, value, f"[{module.source(value)[1:-1]}]", value)
+                    yield self._ordered(module, value, f"list(dict.fromkeys([{module.source(value)[1:-1]}]))", value)
                 else:
                     yield self.report(value, f"{_WARNS}; give a list")
             case ast.Name() if _is_set(module, value):

@@ -65,6 +65,7 @@ class PipelineConfig(Codemod):
                         statement,
                         ReplaceStatement(statement, newline.join(lines)),
                         message=f"{_GONE}; sets whichever name the torch at hand has",
+                        needs_torch="2.14",
                     )
         floor = f"{module.project.torch_min} ({module.project.torch_min_source})"
         return self.report(

@@ -37,8 +37,12 @@ class SetTimeout(Codemod):
         for node in module.names.attributes:
             if node.attr == _OLD and isinstance(node.ctx, ast.Load):
                 reference = module.resolve(node)
-                if reference.surely(frozenset({f"{_HOME}.{_OLD}"})) and not _ready(module, node):
+                if not reference.perhaps(frozenset({f"{_HOME}.{_OLD}"})) or _ready(module, node):
+                    continue
+                if reference.certain:
                     yield self.change(node, _renaming(module, node), message=_WARNS, needs_torch="2.14")
+                else:
+                    yield self.report(node, f"{_WARNS}, if this is torch's own")
         for at in module.parents:
             if isinstance(at, ast.ImportFrom) and at.module == _HOME and not at.level and not _ready(module, at):
                 for alias in at.names:
