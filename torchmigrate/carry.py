@@ -7,11 +7,12 @@ long as that can be evaluated again without harm.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmigrate.flow import Definition, key_of, settled, touches
+from torchmigrate.flow import Definition, key_of, owner_key, settled, touches
 
 if TYPE_CHECKING:
     from torchmigrate.values import Facts, Values
@@ -25,6 +26,9 @@ _PURE = frozenset(
         "torch.cuda.is_available",
         "torch.accelerator.device_count",
         "torch.device",
+        "torch.distributed.is_available",
+        "torch.distributed.is_nccl_available",
+        "torch.distributed.is_gloo_available",
     }
 )
 _PLAIN = (
@@ -80,7 +84,12 @@ def carry(values: Values, node: ast.expr, to: ast.AST, facts: Facts, *, depth: i
     for part in _parts(values, node):
         if isinstance(part, ast.Call):
             continue
+        in_text = any(isinstance(around, ast.JoinedStr) for around in _between(values, part, node))
+        if in_text and ast.unparse(part) != module.source(part):
+            raise Refused("is part of a text that cannot be taken apart")
         replacement = _part(values, part, to, facts, depth)
+        if in_text and replacement.text != module.source(part) and re.search(r"""['"\\\n]""", replacement.text):
+            raise Refused("would need quotes inside an f-string")
         touched += replacement.touched
         inlined += replacement.inlined
         if replacement.text != module.source(part):
@@ -97,12 +106,25 @@ def carry(values: Values, node: ast.expr, to: ast.AST, facts: Facts, *, depth: i
     return Carried(text, tuple(dict.fromkeys(touched)), tuple(dict.fromkeys(inlined)))
 
 
+def _between(values: Values, part: ast.expr, node: ast.expr) -> Iterator[ast.AST]:
+    """The nodes from one inside an expression up to the expression itself."""
+    yield node
+    if part is not node:
+        for around in values.module.ancestors(part):
+            if around is node:
+                return
+            yield around
+
+
 def _parts(values: Values, node: ast.expr) -> Iterator[ast.expr]:
     """The names in an expression, each with its attributes and constant items; refuses what must not run twice."""
     module = values.module
     if isinstance(node, ast.Call):
         names = module.resolve(node.func).names
         builtin = isinstance(node.func, ast.Name) and node.func.id in _BUILTINS and _is_builtin(values, node.func)
+        text = isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+        if text and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+            builtin = True
         if not (builtin or (names and names <= _PURE)):
             raise Refused(f"calls {ast.unparse(node.func)}()")
         if names:
@@ -149,7 +171,7 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         same = settled(target) is version or values.sources(target, facts) == [version]
         if same and (flow.bound(key, to) or _bound_under(values, key, to, facts)):
             if values.clear(target, version):
-                return Carried(source, touches(target))
+                return Carried(source, _strangers(values, key, touches(target)))
             raise Refused(f"uses {source}, which a function of this file sets in between")
     elif _same_outside(values, root, node, to) or _same_attribute(values, root, node, to):
         return Carried(source)
@@ -165,6 +187,19 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         later = version.node is not None and _after(version.node, to)
         raise Refused(f"uses {source}, which {'gets its value only' if later else 'changes'}{line}")
     raise Refused(f"uses {source}, which can have another value there")
+
+
+def _strangers(values: Values, key: str, calls: tuple[ast.Call, ...]) -> tuple[ast.Call, ...]:
+    """The calls that could set a key: none for plain names, else those of functions that nothing is known of."""
+    if owner_key(key) is None:
+        return ()
+    known = ("torch.", "os.", "logging.", "json.", "random.", "numpy.")
+    return tuple(
+        call
+        for call in calls
+        if values.functions.called(call) is None
+        and not any(name.startswith(known) for name in values.module.resolve(call.func).names)
+    )
 
 
 def _bound_under(values: Values, key: str, to: ast.AST, facts: Facts) -> bool:

@@ -191,6 +191,8 @@ def _method(values: Values, node: ast.Call, function: ast.Attribute, facts: Fact
     elif function.attr == "get" and node.args:
         default = node.args[1] if len(node.args) > 1 else None
         yield from values.declared.got(values, function.value, node.args[0], default, node, facts)
+    elif function.attr == "format" and isinstance(function.value, ast.Constant):
+        yield Leaf(node, frozenset({Unknown("str", str(function.value.value).partition("{")[0])}), facts)
     elif function.attr in ("format", "join", "replace", "removeprefix", "removesuffix"):
         yield Leaf(node, frozenset({Unknown("str")}), facts)
     else:
@@ -261,8 +263,8 @@ def _operate(op: ast.operator, one: Option, other: Option) -> Option:
         small = not isinstance(result, (str, bytes)) or len(result) < _LENGTH
         return Known(result) if small and isinstance(result, (str, int, float, bool, bytes)) else Unknown(one.kind)
     if one.kind == "str" and isinstance(op, (ast.Add, ast.Mod)):
-        text = one.value if isinstance(one, Known) and isinstance(op, ast.Add) else ""
-        return Unknown("str", str(text))
+        text = str(one.value) if isinstance(one, Known) else ""
+        return Unknown("str", text if isinstance(op, ast.Add) else text.partition("%")[0])
     if one.kind in ("int", "bool") and other.kind in ("int", "bool", ""):
         if isinstance(op, (ast.Mod, ast.FloorDiv, ast.Add, ast.Sub, ast.Mult)):
             return Unknown("int", least=0 if isinstance(op, ast.Mod) else _least(op, one, other))

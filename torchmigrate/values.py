@@ -127,12 +127,50 @@ class Values:
         self.functions = Functions(module)
         self._depth = 0
         self._active: set[int] = set()
+        self._derived: dict[Condition, tuple[Condition, ...]] = {}
 
     # -- questions ---------------------------------------------------------------------------------------------
 
     def facts(self, at: ast.AST) -> Facts:
         """The conditions that hold at a node."""
-        return Facts(self.module.flow(at).conditions(at))
+        return Facts(self.expanded(self.module.flow(at).conditions(at)))
+
+    def expanded(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+        """Conditions, each with what follows from it through variables (`distributed = local_rank != -1`)."""
+        found: list[Condition] = []
+        for condition in conditions:
+            if condition not in self._derived:
+                self._derived[condition] = ()
+                self._derived[condition] = tuple(self._follow(condition))
+            found += (condition, *self._derived[condition])
+        return tuple(found)
+
+    def _follow(self, condition: Condition) -> Iterator[Condition]:
+        """What must have held for a variable to be true or false."""
+        key = key_of(condition.test)
+        version = next((v for k, v in condition.versions if k == key), None)
+        if key is None or version is None or condition.test not in self.module.parents:
+            return
+        alive: list[tuple[Version, list[tuple[Condition, ...]]]] = []
+        base = settled(version)
+        if isinstance(base, Phi):
+            if not base.guards:
+                return
+            sources = list(zip(base.sources, base.guards, strict=True))
+        else:
+            sources = [(base, [()])]
+        for source, paths in sources:
+            options = {o for leaf in self.version_leaves(source, condition.test, NOTHING) for o in leaf.options}
+            if any(truthy(option) is not (not condition.truth) for option in options):
+                alive.append((settled(source), paths))
+        if len(alive) != 1:
+            return
+        source, paths = alive[0]
+        if len(paths) == 1:
+            yield from self.expanded(paths[0])
+        value = source.value if isinstance(source, Definition) and source.how == "assign" else None
+        if isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Name, ast.Attribute, ast.Call)):
+            yield from self._conditions(value, condition.truth, value)
 
     def of(self, node: ast.expr, facts: Facts = NOTHING) -> Value:
         """Everything that an expression can be where it stands."""
@@ -350,7 +388,7 @@ class Values:
     # -- conditions --------------------------------------------------------------------------------------------
 
     def _conditions(self, test: ast.expr, truth: bool, at: ast.expr) -> tuple[Condition, ...]:
-        return self.module.flow(at).conditions_of(test, truth, at)
+        return self.expanded(self.module.flow(at).conditions_of(test, truth, at))
 
     def truth_of(self, condition: Condition, facts: Facts) -> bool | None:
         """How the test of a condition comes out under facts that may speak of the same versions."""
@@ -422,7 +460,7 @@ class Values:
         """The options that remain for a key after what the facts, and the conditions at its place, say of it."""
         if len(options) == 1 and _all_known(options):
             return options
-        conditions = (*self.module.flow(node).conditions(node), *facts.conditions)
+        conditions = (*self.expanded(self.module.flow(node).conditions(node)), *facts.conditions)
         return self._by_facts(options, key, version, conditions)
 
     def _by_facts(self, options: Options, key: str, version: Version, conditions: Iterable[Condition]) -> Options:

@@ -6,6 +6,7 @@ import ast
 
 from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.values import Facts, Known, Values
+from torchmigrate_codemods.spellings import c10d
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ACTOR = ("ray.remote", "ray.actor", "monarch.actor")
@@ -68,4 +69,28 @@ def one_process(values: Values, call: ast.Call, facts: Facts) -> bool:
         given = [values.of(argument, facts).options for argument in other.args]
         if given == [frozenset({Known("WORLD_SIZE")}), frozenset({Known("1")})]:
             return (values.module.function(other) or values.module.tree) is owner
+    return False
+
+
+def cuda_is_certain(values: Values, call: ast.Call, facts: Facts) -> bool:
+    """Whether the conditions at a call say that the machine has a CUDA device."""
+    tested = (condition for condition in facts.conditions if condition.truth)
+    return any(_asks_for_cuda(values, condition.test) for condition in tested)
+
+
+def _asks_for_cuda(values: Values, test: ast.expr) -> bool:
+    return isinstance(test, ast.Call) and values.module.resolve(test.func).names == {"torch.cuda.is_available"}
+
+
+def falls_back(values: Values, call: ast.Call) -> bool:
+    """Whether an except clause around a call starts another group instead (as on machines without a GPU)."""
+    targets = set(c10d("init_process_group"))
+    for around in values.module.ancestors(call):
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return False
+        if isinstance(around, ast.Try) and any(call in ast.walk(statement) for statement in around.body):
+            for handler in around.handlers:
+                for node in ast.walk(handler):
+                    if isinstance(node, ast.Call) and values.module.resolve(node.func).names & targets:
+                        return True
     return False

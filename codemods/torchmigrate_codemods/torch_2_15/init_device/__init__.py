@@ -1,0 +1,1 @@
+"""Which GPU a process group should be bound to, and when."""
