@@ -16,6 +16,8 @@ may say: `options` (a table), `min_torch`, `max_torch`, `torch_role` (else "requ
 of project facts), `path` (the name under which the engine sees the file), `accept` ("all" or "safe"), `others` (codes
 of rules that find something here as well), `errors` (engine codes expected), and `[[findings]]`: `line`, and any of
 `code`, `message` (a part of it), `safety`, `outcome`, `after` (a part of it) and `choice` (which answer is taken).
+`since` is the oldest torch on which the input itself can run. What `defaults.toml` in the rule's folder says holds for
+all of its fixtures.
 An input that is TOML itself is called `NAME.in.toml`.
 """
 
@@ -45,18 +47,17 @@ from torchmigrate.model import (
     Outcome,
     Policy,
     Project,
-    Safety,
 )
 from torchmigrate.model import Verdict as _Verdict
 from torchmigrate.module import Module
 from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import read_python
-from torchmigrate.versions import older
+from torchmigrate.versions import older, release
 from torchmigrate.work import PYTHON_KINDS
 
 KINDS = ("rewrite", "noop", "manual")
 _KEYS = frozenset(
-    "options min_torch max_torch torch_role min_python facts path accept others errors findings".split()  # noqa: SIM905
+    "options min_torch max_torch torch_role min_python facts path accept others errors since findings".split()  # noqa: SIM905
 )
 
 
@@ -101,6 +102,7 @@ class Example:
     accept: str = "all"
     others: frozenset[str] = frozenset()
     errors: tuple[str, ...] = ()
+    since: str | None = None
     findings: tuple[Expected, ...] | None = None
 
     @property
@@ -260,6 +262,8 @@ def _example(source: Path, kind: str, rule: type[Codemod], codemods: tuple[type[
         given: Mapping[str, Any] = tomllib.loads(settings.read_text("utf-8")) if settings.is_file() else {}
     except tomllib.TOMLDecodeError as error:
         raise Incomplete(settings, str(error)) from None
+    defaults = source.parent.with_name("defaults.toml")
+    given = {**(tomllib.loads(defaults.read_text("utf-8")) if defaults.is_file() else {}), **given}
     if unknown := set(given) - _KEYS:
         raise Incomplete(settings, f"unknown {', '.join(sorted(unknown))}")
     path = given.get("path", f"{stem}.{ending}")
@@ -292,6 +296,7 @@ def _example(source: Path, kind: str, rule: type[Codemod], codemods: tuple[type[
         accept=given.get("accept", "all"),
         others=frozenset(given.get("others", ())),
         errors=tuple(given.get("errors", ())),
+        since=given.get("since"),
         findings=None if findings is None else tuple(Expected(**{"code": rule.code, **one}) for one in findings),
     )
 
@@ -422,21 +427,44 @@ def _others(one: Example) -> None:
 
 
 def _signatures(one: Example) -> None:
-    """Every torch name and keyword that was written is on record, for the release and each that the project allows."""
+    """Every torch name and keyword that is written is on record, for the release and for each that is promised."""
     assert one.after is not None
     record = recorded(one.rule)
-    versions = {version for known in record.values() for version in known}
-    safe = all(f.safety is Safety.SAFE for f in _taken(one))
-    wanted = {v for v in versions if _major(v) == one.rule.release or (safe and not older(v, one.project.torch_min))}
-    for name, keyword in sorted(written(one.before, one.after), key=str):
-        known = record.get(name, {})
-        for version in sorted(wanted) or [one.rule.release]:
+    versions = sorted({version for known in record.values() for version in known}, key=release) or [one.rule.release]
+    present = _used(one.before)
+    for version in versions:
+        if one.since and older(version, one.since):
+            continue
+        for name, keyword in sorted(_promised(one, version), key=str):
+            known = record.get(name, {})
+            if version not in known and (name, None) in present:
+                continue  # code that cannot run on this release does not get worse
             assert version in known, (
                 f"{one.source}: {name} is not on record for {version}; see tests/torch/signatures.py"
             )
             parameters = known[version]
             if keyword and parameters is not None:
                 assert keyword in parameters, f"{one.source}: {name} of torch {version} takes no {keyword}"
+
+
+def _promised(one: Example, version: str) -> set[tuple[str, str | None]]:
+    """What the rule writes for the release, or what it calls safe for a project that still allows an older one."""
+    if not older(version, one.rule.release):
+        return written(one.before, one.after or b"")
+    project = replace(one.project, torch_min=version)
+    rule = one.rule(one.options)
+    result = process(one.path, one.before, [rule], project, SAFE_ONLY, one.format)
+    if result.after is None:
+        return set()
+    tried = _tried(result.after)  # where such a name is missing, the code takes its other way
+    return {(name, keyword) for name, keyword in written(one.before, result.after) if name not in tried}
+
+
+def names_written(one: Example, versions: Iterable[str]) -> set[tuple[str, str | None]]:
+    """Every torch name and keyword that a fixture's rule writes for projects that allow one of the releases."""
+    if one.after is None or one.format != "python":
+        return set()
+    return set().union(*(_promised(one, version) for version in (one.rule.release, *versions)))
 
 
 def _trigger(one: Example) -> None:
@@ -536,6 +564,19 @@ def _used(data: bytes) -> set[tuple[str, str | None]]:
             found |= {(name, None) for name in names}
             found |= {(name, one.arg) for name in names for one in keywords if one.arg}
     return found
+
+
+def _tried(data: bytes) -> set[str]:
+    """The torch names that are imported in a `try` which catches an ImportError."""
+    return {
+        f"{node.module}.{alias.name}"
+        for attempt in ast.walk(parse_python(read_python(data).text))
+        if isinstance(attempt, ast.Try)
+        and any("ImportError" in ast.unparse(h.type) for h in attempt.handlers if h.type)
+        for node in attempt.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
 
 
 def _is_torch(name: str) -> bool:

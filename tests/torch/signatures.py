@@ -1,8 +1,9 @@
-"""Record what torch offers of the names that rules write: `python tests/torch/signatures.py PYTHON...`.
+"""Record what torch offers of the names that rules write: `python tests/torch/signatures.py TORCH...`.
 
-Each PYTHON is an interpreter with a release of torch. The names are those that the fixtures' outputs use and their
-inputs do not. The result, `signatures.json` beside the rules, maps each name to the parameters by version: null where
-torch shows no signature, absent where the release has not the name. Review the difference before committing it.
+Each TORCH is an interpreter with a release of torch, or a wheel of one (`pip download --no-deps torch==2.7.1`). The
+names are those that rules write into the fixtures, for projects that allow any of the releases. The result,
+`signatures.json` beside the rules, maps each name to its parameters by version: null where torch shows none, without
+the version where the release lacks the name. Review the difference before committing it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+from wheels import Wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "codemods" / "torchmigrate_codemods" / "torch_2_15" / "signatures.json"
@@ -49,29 +52,33 @@ for name in json.load(sys.stdin):
 print(json.dumps([torch.__version__.split("+")[0], result]))
 """
 
+Parameters = dict[str, list[str] | None]
 
-def main(interpreters: list[str]) -> int:
-    """Write the record; 2 without interpreters, 1 when a name is on no release."""
-    if not interpreters:
+
+def read(source: str, names: list[str]) -> tuple[str, Parameters]:
+    """The version of an interpreter's or a wheel's torch, and the parameters of the names that it has."""
+    if source.endswith(".whl"):
+        wheel = Wheel(Path(source))
+        return wheel.version, wheel.parameters(names)
+    run = subprocess.run([source, "-c", PROBE], input=json.dumps(names), capture_output=True, text=True, check=True)
+    version, found = json.loads(run.stdout.splitlines()[-1])
+    return version, found
+
+
+def main(sources: list[str]) -> int:
+    """Write the record; 2 without releases, 1 when a name is on none of them."""
+    if not sources:
         print(__doc__, file=sys.stderr)
         return 2
-    from torchmigrate.testing import Example, examples, written
+    from torchmigrate.testing import Example, examples, names_written
     from torchmigrate_codemods.torch_2_15 import CODEMODS
 
-    names = sorted(
-        {
-            name
-            for one in examples(ROOT / "fixtures" / "torch_2_15", CODEMODS)
-            if isinstance(one, Example) and one.after is not None and one.format == "python"
-            for name, _ in written(one.before, one.after)
-        }
-    )
-    record: dict[str, dict[str, list[str] | None]] = {name: {} for name in names}
-    for interpreter in interpreters:
-        run = subprocess.run(
-            [interpreter, "-c", PROBE], input=json.dumps(names), capture_output=True, text=True, check=True
-        )
-        version, found = json.loads(run.stdout.splitlines()[-1])
+    versions = [read(source, [])[0] for source in sources]
+    fixtures = [one for one in examples(ROOT / "fixtures" / "torch_2_15", CODEMODS) if isinstance(one, Example)]
+    names = sorted({name for one in fixtures for name, _ in names_written(one, versions)})
+    record: dict[str, Parameters] = {name: {} for name in names}
+    for source in sources:
+        version, found = read(source, names)
         for name, parameters in found.items():
             record[name][version] = parameters
     lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(record[name])}" for name in names)
