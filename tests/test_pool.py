@@ -224,8 +224,9 @@ def test_interrupt_ends_everything_at_once_and_quietly() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_idle_workers_of_a_killed_parent_end() -> None:
-    program = HANGING.replace("'hang', 'hang'", "") + "    import time; time.sleep(600)\n"
+@pytest.mark.parametrize("tasks", ["'hang', 'hang'", ""], ids=["busy", "idle"])
+def test_workers_of_a_killed_parent_end(tasks: str) -> None:
+    program = HANGING.replace("'hang', 'hang'", tasks) + "    import time; time.sleep(600)\n"
     running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=project())
     assert running.stdout is not None
     workers = {int(running.stdout.readline()) for _ in range(2)}

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 STACK = 512 << 20
 """Bytes of stack for the thread that does a worker's tasks: parsers recurse with the nesting of their input."""
-RECURSION = 1_000_000
+RECURSION = 200_000
+WATCH = 1.0
+"""Seconds between two looks of a worker at whether its parent still lives."""
 
 Prepare = Callable[..., Callable[[Any], Any]]
 
@@ -207,6 +209,7 @@ def _serve(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    parent = os.getppid()
     for other in inherited:
         other.close()
     with contextlib.suppress(OSError, ValueError):
@@ -219,7 +222,10 @@ def _serve(
             thread.start()
         except RuntimeError:  # no room for such a stack
             continue
-        thread.join()
+        while thread.is_alive():
+            thread.join(WATCH)
+            if os.getppid() != parent:
+                os._exit(1)  # a task that hangs would outlive the run
         return
     _work(connection, prepare, arguments)
 
