@@ -9,7 +9,8 @@ import bisect
 import difflib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from torchmigrate.model import Hunk as Hunk
 
 CONTEXT = 3
 """Lines of context around a change, as git shows."""
@@ -20,37 +21,6 @@ _LINES_FOR_DIFFLIB = 4000
 """Above this many lines on both sides without a common unique line, a block is shown as replaced as a whole."""
 
 Block = tuple[int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Hunk:
-    """A stretch of changed lines with its context.
-
-    `old_start` and `new_start` are 0-based indices of the first line shown. Each line begins with a blank, `-` or `+`
-    and keeps its own end of line; the last line of a file may have none.
-    """
-
-    old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
-    lines: tuple[bytes, ...]
-
-    def covers(self, first: int, last: int) -> bool:
-        """Whether this hunk shows a line between the 1-based lines `first` and `last` of the old file."""
-        return first <= self.old_start + max(self.old_count, 1) and self.old_start + 1 <= last
-
-    def header(self, label: str = "") -> bytes:
-        """The `@@` line; `label` stands where diff tools show the enclosing function, which patch tools skip."""
-        old, new = _range(self.old_start, self.old_count), _range(self.new_start, self.new_count)
-        text = f"@@ -{old} +{new} @@ {label}".rstrip()
-        return text.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n"
-
-
-def _range(start: int, count: int) -> str:
-    if count == 1:
-        return str(start + 1)
-    return f"{start + 1 if count else start},{count}"
 
 
 def split_lines(data: bytes) -> list[bytes]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchmigrate import compose
 from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
+from torchmigrate.diff import hunks
 from torchmigrate.edits import Edit, ReplaceText
 from torchmigrate.imports import Import, insertions
 from torchmigrate.model import (
@@ -24,6 +25,7 @@ from torchmigrate.model import (
     Outcome,
     Policy,
     Project,
+    Proposal,
     Safety,
     Verdict,
 )
@@ -80,6 +82,8 @@ def process(
     offers, errors = _plan(path, module, codemods, kind, suppressions)
     findings = tuple(f for offer in offers for f in offer.findings)
     result = FileResult(path, findings, tuple(errors), digest=digest(data))
+    if policy.propose:
+        result = replace(result, proposals=_proposals(data, source, module, offers))
     return _carry_out(result, data, source, module, offers, policy, kind)
 
 
@@ -241,6 +245,49 @@ def _key(code: str, module: Module, anchor: ast.AST | Extent, seen: dict[str, in
     return f"{stem}:{seen[stem]}"
 
 
+# -- proposing -------------------------------------------------------------------------------------------------
+
+
+def _proposals(data: bytes, source: Source, module: Module, offers: Sequence[_Offer]) -> tuple[Proposal, ...]:
+    """What each answer to each open offer would change by itself, then together what touches the same lines."""
+    found: list[Proposal] = []
+    clusters: list[tuple[list[_Taken], set[int]]] = []
+    for offer in offers:
+        if offer.findings[0].suppressed is not None:
+            continue
+        for choice, option in enumerate(offer.options):
+            taken = _taken(offer, option)
+            proposal = _proposal(data, source, module, [taken], choice)
+            if proposal is None:
+                continue
+            found.append(proposal)
+            if choice == 0 and isinstance(offer.plan, Change):
+                lines = _lines_touched(module, taken)
+                joined = next((c for c in clusters if c[1] & lines), None)
+                if joined is None:
+                    clusters.append(([taken], lines))
+                else:
+                    joined[0].append(taken)
+                    joined[1].update(lines)
+    together = (_proposal(data, source, module, cluster, 0) for cluster, _ in clusters if len(cluster) > 1)
+    return (*found, *(proposal for proposal in together if proposal is not None))
+
+
+def _lines_touched(module: Module, taken: _Taken) -> set[int]:
+    lines: set[int] = set()
+    for start, end in compose.regions(module, taken.edits):
+        lines.update(range(module.lines.position(start)[0], module.lines.position(end)[0] + 1))
+    return lines
+
+
+def _proposal(data: bytes, source: Source, module: Module, cluster: Sequence[_Taken], choice: int) -> Proposal | None:
+    try:
+        after = source.encode(_text(module, cluster))
+    except (compose.Conflict, compose.NotPossible, SourceError):
+        return None
+    return Proposal(tuple(one.decision_key for one in cluster), choice, tuple(hunks(data, after)))
+
+
 # -- carrying out ----------------------------------------------------------------------------------------------
 
 
@@ -252,6 +299,13 @@ class _Taken:
     edits: tuple[Edit, ...]
     imports: tuple[Import, ...]
     code: str
+    decision_key: str = ""
+
+
+def _taken(offer: _Offer, chosen: Alternative) -> _Taken:
+    edits = tuple(edit for place in chosen.places for edit in place.edits)
+    keys = frozenset(f.key for f in offer.findings)
+    return _Taken(keys, edits, chosen.imports, offer.codemod.code, offer.findings[0].decision_key)
 
 
 def _carry_out(
@@ -272,9 +326,7 @@ def _carry_out(
             if comment is not None:
                 taken.append(_Taken(keys, (comment,), (), offer.codemod.code))
         elif decision.verdict is Verdict.ACCEPT and decision.choice < len(offer.options):
-            chosen = offer.options[decision.choice]
-            edits = tuple(edit for place in chosen.places for edit in place.edits)
-            taken.append(_Taken(keys, edits, chosen.imports, offer.codemod.code))
+            taken.append(_taken(offer, offer.options[decision.choice]))
     if not taken:
         return result
     text, kept, errors = _apply(result.path, module, taken, kind)

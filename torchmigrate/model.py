@@ -106,10 +106,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which offered changes a run applies: explicit decisions by decision key, then the safety levels in `default`."""
+    """Which offered changes a run applies: explicit decisions by decision key, then the safety levels in `default`.
+
+    With `propose` the result also tells what each answer would change by itself, for a person to look at.
+    """
 
     default: frozenset[Safety] = frozenset()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    propose: bool = False
 
     def decide(self, finding: Finding) -> Decision:
         """The decision for a finding; suppressed findings are left, reports too unless a choice of theirs is taken."""
@@ -153,12 +157,57 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
+class Hunk:
+    """A stretch of changed lines with its context.
+
+    `old_start` and `new_start` are 0-based indices of the first line shown. Each line begins with a blank, `-` or `+`
+    and keeps its own end of line; the last line of a file may have none.
+    """
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    lines: tuple[bytes, ...]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether this hunk shows a line between the 1-based lines `first` and `last` of the old file."""
+        return first <= self.old_start + max(self.old_count, 1) and self.old_start + 1 <= last
+
+    def header(self, label: str = "") -> bytes:
+        """The `@@` line; `label` stands where diff tools show the enclosing function, which patch tools skip."""
+        old, new = _range(self.old_start, self.old_count), _range(self.new_start, self.new_count)
+        text = f"@@ -{old} +{new} @@ {label}".rstrip()
+        return text.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n"
+
+
+def _range(start: int, count: int) -> str:
+    if count == 1:
+        return str(start + 1)
+    return f"{start + 1 if count else start},{count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What one answer would change in a file by itself: the hunks against the file as it was read.
+
+    `keys` are decision keys; more than one where changes touch the same lines and are shown together. `choice` is an
+    index into the finding's choices.
+    """
+
+    keys: tuple[str, ...]
+    choice: int
+    hunks: tuple[Hunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FileResult:
     """What processing one file gave.
 
     `after` is None when the policy changes nothing; else it is the complete new content, which parses and compiles.
     `before` is the content that was read (kept only when `after` is set). `digest` is the blake2b hex digest (16 bytes)
-    of the content that was read. `accepted` holds the keys of the findings whose change is in `after`.
+    of the content that was read. `accepted` holds the keys of the findings whose change is in `after`. `proposals` are
+    there when the policy asks for them.
     """
 
     path: str
@@ -168,6 +217,7 @@ class FileResult:
     after: bytes | None = None
     digest: str = ""
     accepted: frozenset[str] = frozenset()
+    proposals: tuple[Proposal, ...] = ()
 
     @property
     def pending(self) -> tuple[Finding, ...]:
