@@ -27,6 +27,8 @@ from torchmigrate_codemods.torch_2_15.nccl_backend_name import NcclBackendName
 from torchmigrate_codemods.torch_2_15.nccl_env_dead import NcclEnvDead
 from torchmigrate_codemods.torch_2_15.nccl_lazy import NcclLazy
 from torchmigrate_codemods.torch_2_15.nccl_legacy import NcclLegacy
+from torchmigrate_codemods.torch_2_15.nccl_no_gpu_exception import NcclNoGpuException
+from torchmigrate_codemods.torch_2_15.new_group_collective import NewGroupCollective
 from torchmigrate_codemods.torch_2_15.optimizer_set import OptimizerSet
 from torchmigrate_codemods.torch_2_15.pipeline_config import PipelineConfig
 from torchmigrate_codemods.torch_2_15.profiler_cupti import ProfilerCupti
@@ -42,6 +44,8 @@ from torchmigrate_codemods.torch_2_15.torch_pins import TorchPins
 
 CODEMODS: tuple[type[Codemod], ...] = (
     InitDeviceId,
+    NcclNoGpuException,
+    NewGroupCollective,
     AllGatherFuture,
     CollectiveAliases,
     ScaledMm,
