@@ -3,7 +3,8 @@
 Each TORCH is an interpreter with a release of torch, or a wheel of one (`pip download --no-deps torch==2.7.1`). The
 names are those that rules write into the fixtures, for projects that allow any of the releases. The result,
 `signatures.json` beside the rules, maps each name to its parameters by version: null where torch shows none, without
-the version where the release lacks the name. Review the difference before committing it.
+the version where the release lacks the name. Releases that are not given stay as they are on record. Review the
+difference before committing it.
 """
 
 from __future__ import annotations
@@ -71,17 +72,21 @@ def main(sources: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     from torchmigrate.testing import Example, examples, names_written
+    from torchmigrate.versions import release
     from torchmigrate_codemods.torch_2_15 import CODEMODS
 
     versions = [read(source, [])[0] for source in sources]
     fixtures = [one for one in examples(ROOT / "fixtures" / "torch_2_15", CODEMODS) if isinstance(one, Example)]
     names = sorted({name for one in fixtures for name, _ in names_written(one, versions)})
-    record: dict[str, Parameters] = {name: {} for name in names}
+    known = json.loads(RECORD.read_text("utf-8")) if RECORD.is_file() else {}
+    others = {name: {v: p for v, p in known.get(name, {}).items() if v not in versions} for name in names}
+    record: dict[str, Parameters] = dict(others)
     for source in sources:
         version, found = read(source, names)
         for name, parameters in found.items():
             record[name][version] = parameters
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(record[name])}" for name in names)
+    ordered = {name: dict(sorted(record[name].items(), key=lambda pair: release(pair[0]))) for name in names}
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(one)}" for name, one in ordered.items())
     RECORD.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
     missing = [name for name in names if not record[name]]
     for name in missing:
