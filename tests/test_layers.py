@@ -19,7 +19,8 @@ LAYERS = (
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"},
     {"names", "values", "calls", "arguments", "imports", "edits", "codemod", "project", "module", "flow", "compose"}
     | {"transform", "carry", "declared", "evaluate", "functions"},
-    {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan", "audit"},
+    {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
+    | {"audit", "inventory"},
     {"pool", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {"report": 5, "cli": 6, "__main__": 6}
@@ -32,6 +33,7 @@ WRITES = {"write", "journal", "cache"}
 STARTS = {"git", "pool", "bowler", "prompt"}
 AUTHOR_API = {"codemod", "edits", "imports", "model", "module", "names", "values", "calls", "flow", "project", "texts"}
 AUTHOR_API |= {"source", "carry", "declared", "evaluate", "functions", "versions", "notebook", "documents", "suppress"}
+AUTHOR_API |= {"audit"}
 
 
 def modules(folder: Path) -> list[Path]:

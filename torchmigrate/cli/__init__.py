@@ -17,6 +17,7 @@ COMMANDS = {
     "apply": ("apply", "apply", "Migrate files, after a look at each change or all at once."),
     "diff": ("apply", "diff", "Show what would change, as a patch; writes nothing."),
     "check": ("check", "check", "List what has to be migrated; writes nothing."),
+    "audit": ("audit", "audit", "Count what each project has to know before it upgrades."),
     "list": ("rules", "list_rules", "List the rules."),
     "explain": ("explain", "explain", "Explain a rule: why, before and after, limits."),
     "runs": ("undo", "list_runs", "List past runs that wrote files."),
