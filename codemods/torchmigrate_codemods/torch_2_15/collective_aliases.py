@@ -47,9 +47,9 @@ class CollectiveAliases(Codemod):
     are quiet aliases in 2.15, so this rule is off by default. The private `_all_gather_base` and
     `_reduce_scatter_base` and the functional collectives named after tensors still warn. The arguments are the same.
 
-    The new names need torch 2.13 (`gather_single` 2.14). Where the project supports an older torch the private names
-    get the name that every release since 1.13 has. Only calls are renamed, since the old and the new function are two
-    objects; calls that only run on releases without the new name are left alone.
+    The new names need torch 2.13 (`gather_single` 2.14). Where the project supports an older torch the quiet aliases
+    stay, and the private names get the name that every release since 1.13 has. Only calls are renamed, since the old
+    and the new function are two objects; calls that only run on releases without the new name are left alone.
     """
 
     code, name = "TM202", "collective-aliases"
@@ -63,15 +63,19 @@ class CollectiveAliases(Codemod):
         for site in module.calls(*_NEW):
             function = site.node.func
             (old, *others) = sorted(module.resolve(function).names & set(_NEW))
-            if others or not site.certain or is_fallback(module, site.node, _NEW[old][0]):
+            if others or not site.certain or is_fallback(module, site.node, _NEW[old][0]) or _not_yet(module, old):
                 continue
             if isinstance(function, ast.Attribute):
                 new, needs = _target(module, old)
                 _, end = module.extent(function)
                 edit = ReplaceText(end - len(function.attr), end, new)
                 yield self.change(function, edit, message=_message(old, new), needs_torch=needs)
-            elif isinstance(function, ast.Name) and (found := module.names.reaching(function)) and len(found) == 1:
-                named.setdefault(found[0].node, []).append((function, old))
+            elif isinstance(function, ast.Name):
+                found = module.names.reaching(function)
+                if found is None:
+                    yield self.report(function, f"{_message(old, _target(module, old)[0])} (imported by *)")
+                elif len(found) == 1:
+                    named.setdefault(found[0].node, []).append((function, old))
         for statement, uses in named.items():
             if isinstance(statement, ast.ImportFrom):
                 yield from self._imported(module, statement, uses)
@@ -98,6 +102,12 @@ class CollectiveAliases(Codemod):
                 places += [Place(use, (Replace(use, text),)) for use, _ in calls]
             if places:
                 yield Change(tuple(places), _message(calls[0][1], new), imports=imports, needs_torch=needs)
+
+
+def _not_yet(module: Module, old: str) -> bool:
+    """Whether the project supports a torch that has the old name alone; it is an alias without a warning in 2.15."""
+    warns = old.rpartition(".")[2] in _BEFORE_2_13 or old.startswith(_FUNCTIONAL)
+    return not warns and older(module.project.torch_min, _NEW[old][1])
 
 
 def _target(module: Module, old: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from torchmigrate.edits import Keep, New, RewriteCall
 from torchmigrate.imports import Import
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
+from torchmigrate_codemods.broken_calls import fitted
 from torchmigrate_codemods.fallbacks import is_fallback
 from torchmigrate_codemods.torch_2_15.scaling.functional import Functional
 
@@ -107,7 +108,7 @@ def _written(call: ast.Call, binding: Binding, functional: Functional, new: str)
         if name in ("scale_a", "scale_b"):
             arguments.append(New(f"scale_recipe_{name[-1]}", functional.name("ScalingType.RowWise")))
     edit = RewriteCall(call, functional.name(new), tuple(arguments))
-    return Place(call, (edit,)), functional.imports
+    return Place(call, fitted(functional.module, edit)), functional.imports
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from torchmigrate.edits import Edit, InsertBefore, Keep, New, RewriteCall
 from torchmigrate.imports import Import
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
+from torchmigrate_codemods.broken_calls import fitted
 from torchmigrate_codemods.fallbacks import is_fallback
 from torchmigrate_codemods.torch_2_15.scaling.functional import Functional
 from torchmigrate_codemods.torch_2_15.scaling.recipe import ROW_WISE, TENSOR_WISE, Recipe, decide, misfits
@@ -172,7 +173,7 @@ class _Writer:
     def written(self, recipe: str) -> tuple[Place, tuple[Import, ...]]:
         """The call with one recipe for both scales."""
         text = self.functional.name(f"ScalingType.{recipe}")
-        return Place(self.call, (self._rewrite(text),)), self.functional.imports
+        return Place(self.call, self._rewrite(text)), self.functional.imports
 
     def dispatched(self) -> tuple[Place, tuple[Import, ...]]:
         """The call with a choice at run time, made once for both scales."""
@@ -182,9 +183,9 @@ class _Writer:
         statement = self.module.statement(self.call)
         if self._plain_statement(statement):
             name = self.functional.fresh("recipe")
-            edits: tuple[Edit, ...] = (InsertBefore(statement, f"{name} = {choice}"), self._rewrite(name))
+            edits: tuple[Edit, ...] = (InsertBefore(statement, f"{name} = {choice}"), *self._rewrite(name))
         else:
-            edits = (self._rewrite(choice),)
+            edits = self._rewrite(choice)
         return Place(self.call, edits), self.functional.imports
 
     def _plain_statement(self, statement: ast.stmt) -> bool:
@@ -203,7 +204,7 @@ class _Writer:
                 return False
         return False
 
-    def _rewrite(self, recipe: str) -> RewriteCall:
+    def _rewrite(self, recipe: str) -> tuple[Edit, ...]:
         nodes = [*self.call.args, *(k.value for k in self.call.keywords)]
         parameters = {id(node): name for name, node in self.binding.given.items()}
         arguments: list[Keep | New] = []
@@ -218,7 +219,8 @@ class _Writer:
                 arguments.append(New(f"scale_recipe_{name[-1]}", recipe))
         if self.binding.get("out_dtype") is None:
             arguments.append(New("output_dtype", "None"))
-        return RewriteCall(self.call, self.functional.name("scaled_mm"), tuple(arguments))
+        edit = RewriteCall(self.call, self.functional.name("scaled_mm"), tuple(arguments))
+        return fitted(self.module, edit)
 
 
 def _is_none(node: ast.expr) -> bool:

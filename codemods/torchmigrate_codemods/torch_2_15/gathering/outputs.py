@@ -302,11 +302,10 @@ def starts_line(module: Module, statement: ast.stmt) -> bool:
 
 
 def dedented(module: Module, node: ast.expr) -> str:
-    """A node's source, moved left by the indentation of its statement."""
-    statement = module.statement(node)
-    start, _ = module.extent(statement)
-    indent = module.text[module.lines.line_start(start) : start]
-    return moved_left(module.source(node), indent)
+    """A node's source, moved left by the indentation of the line on which it begins."""
+    start, _ = module.extent(node)
+    line = module.text[module.lines.line_start(start) : start]
+    return moved_left(module.source(node), line[: len(line) - len(line.lstrip())])
 
 
 def moved_left(text: str, indent: str) -> str:
