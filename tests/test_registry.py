@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +35,7 @@ def write_rule(path: Path, code: str, *, area: str = "toys", default: bool = Tru
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> registry.Registry:
+def known(tmp_path: Path) -> registry.Registry[type[Codemod]]:
     files = [
         write_rule(tmp_path / "a.py", "XX201"),
         write_rule(tmp_path / "b.py", "XX101", area="other"),
@@ -81,7 +84,7 @@ class TestEntryPoints:
 
 
 class TestSelect:
-    def test_nothing_selected_takes_what_is_on_by_default(self, known: registry.Registry) -> None:
+    def test_nothing_selected_takes_what_is_on_by_default(self, known: registry.Registry[type[Codemod]]) -> None:
         assert codes(known.select()) == ["XX101", "XX201", "XX1001"]
 
     @pytest.mark.parametrize(
@@ -97,10 +100,10 @@ class TestSelect:
             pytest.param(["XX201,rule-xx101"], ["XX101", "XX201"], id="list"),
         ],
     )
-    def test_words(self, known: registry.Registry, words: list[str], expected: list[str]) -> None:
+    def test_words(self, known: registry.Registry[type[Codemod]], words: list[str], expected: list[str]) -> None:
         assert codes(known.select(words)) == expected
 
-    def test_ignore_wins(self, known: registry.Registry) -> None:
+    def test_ignore_wins(self, known: registry.Registry[type[Codemod]]) -> None:
         assert codes(known.select(["XX"], ["XX10"])) == ["XX201"]
         assert codes(known.select(ignore=["other"])) == ["XX201"]
 
@@ -113,7 +116,7 @@ class TestSelect:
             pytest.param("nonsense", "unknown rule nonsense in --select; torchmigrate list shows all", id="neither"),
         ],
     )
-    def test_unknown_word_gets_a_hint(self, known: registry.Registry, word: str, said: str) -> None:
+    def test_unknown_word_gets_a_hint(self, known: registry.Registry[type[Codemod]], word: str, said: str) -> None:
         with pytest.raises(UsageError, match=f"^{said.replace('?', '[?]')}$"):
             known.select([word])
         with pytest.raises(UsageError, match="in --ignore"):
@@ -123,7 +126,7 @@ class TestSelect:
         with pytest.raises(UsageError, match="no codemods are installed"):
             registry.load(path=[]).select()
 
-    def test_override_narrows_and_sets_options(self, known: registry.Registry) -> None:
+    def test_override_narrows_and_sets_options(self, known: registry.Registry[type[Codemod]]) -> None:
         chosen = Selection(("XX101", "XX201"), {"XX101": {"a": "1", "b": "2"}})
         override = Override(".", ("tests",), ignore=("XX2",), options={"XX101": {"b": "3"}})
         assert registry.overridden(known, chosen, override) == Selection(("XX101",), {"XX101": {"a": "1", "b": "3"}})
@@ -192,3 +195,47 @@ class TestLoad:
         assert "YY1" in codes(list(found.codemods))
         assert len(found.codemods) > 1
         del sys.modules["stranger_rules"]
+
+
+class TestRules:
+    PROGRAM = (
+        "import sys; from torchmigrate import registry\n"
+        "found = registry.rules()\n"
+        "codes = [rule.code for rule in found.codemods if rule.code in ('YY1', 'TM401')]\n"
+        "print(codes, [error.code for error in found.errors])\n"
+        "print(sorted(name for name in sys.modules if name in ('torchmigrate_codemods', 'stranger')))\n"
+        "assert [registry.Rule.of(one) for one in registry.load().codemods] == list(found.codemods)\n"
+    )
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> Callable[[], list[str]]:
+        (tmp_path / "stranger").mkdir()
+        distribution(tmp_path, "stranger", f"[{registry.GROUP}]\nrules = stranger:CODEMODS\n")
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+        def run() -> list[str]:
+            command = [sys.executable, "-B", "-c", self.PROGRAM]
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+            return done.stdout.splitlines()
+
+        return run
+
+    def write(self, tmp_path: Path, code: str) -> None:
+        file = write_rule(tmp_path / "stranger" / "__init__.py", code)
+        file.open("a").write(f"CODEMODS = (Rule{code},)\n")
+
+    def test_second_time_no_rule_is_imported(self, tmp_path: Path, run: Callable[[], list[str]]) -> None:
+        self.write(tmp_path, "YY1")
+        assert run() == ["['TM401', 'YY1'] []", "['stranger', 'torchmigrate_codemods']"]
+        assert run() == ["['TM401', 'YY1'] []", "[]"]
+
+    def test_changed_rules_are_seen(self, tmp_path: Path, run: Callable[[], list[str]]) -> None:
+        self.write(tmp_path, "YY22")
+        assert run()[0] == "['TM401'] []"
+        self.write(tmp_path, "YY1")
+        assert run()[0] == "['TM401', 'YY1'] []"
+
+    def test_rules_beside_a_broken_plugin_are_not_kept(self, tmp_path: Path, run: Callable[[], list[str]]) -> None:
+        (tmp_path / "stranger" / "__init__.py").write_text("1 / 0")
+        for _ in range(2):
+            assert run() == ["['TM401'] ['TM003']", "['torchmigrate_codemods']"]

@@ -14,8 +14,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 
-from torchmigrate import __version__, cache
-from torchmigrate.codemod import Codemod
+from torchmigrate import __version__, cache, registry
 from torchmigrate.discover import Batch
 from torchmigrate.model import FileResult, Policy, Settings
 from torchmigrate.roots import Projects
@@ -26,16 +25,16 @@ from torchmigrate.work import Facts, Gather, Gathered, Job, Look, Looked
 class Memory:
     """The cache as a run uses it. Empty, and keeping nothing, with --no-cache."""
 
-    def __init__(self, settings: Settings, job: Job, codemods: Iterable[type[Codemod]], roots: Projects) -> None:
+    def __init__(self, settings: Settings, job: Job, modules: Iterable[str], roots: Projects) -> None:
+        """`modules` are those that define the codemods of the run."""
         self._store: cache.Store | None = None
         self._roots = roots
         self._digests: dict[int, tuple[object, bytes]] = {}
         self._met: set[str] = set()
-        if settings.cache:
+        code = registry.fingerprint(modules) if settings.cache else None
+        if code is not None:
             homes = [os.path.realpath(path) for path in settings.paths]
-            scope = cache.key(
-                __version__, sys.version, _fingerprint(codemods), repr(job), os.path.realpath(os.curdir), *homes
-            )
+            scope = cache.key(__version__, sys.version, code, repr(job), os.path.realpath(os.curdir), *homes)
             self._store = cache.Store(scope, apart_from=homes)
 
     def recall(self, batch: Batch) -> Batch:
@@ -124,25 +123,10 @@ class Memory:
         """A digest of facts or a policy, made once for each object."""
         known = self._digests.get(id(value))
         if known is None:
-            data = repr(sorted(value.default)) if isinstance(value, Policy) else pickle.dumps(dict(value))
+            data = repr((sorted(value.default), value.propose)) if isinstance(value, Policy) else pickle.dumps(dict(value))
             known = self._digests[id(value)] = (value, cache.key(data))
         return known[1]
 
 
 def _batch_key(batch: Batch) -> bytes:
     return cache.key(b"batch", batch.folder, b"\0".join(batch.names), b"named" if batch.named else b"")
-
-
-def _fingerprint(codemods: Iterable[type[Codemod]]) -> bytes:
-    """The code that outcomes depend on: this package, the codemods' packages, loaded files, libcst."""
-    import importlib.util
-
-    files = {os.path.join(os.path.dirname(__file__), "__init__.py")}
-    for codemod in codemods:
-        module = sys.modules.get(codemod.__module__.partition(".")[0])
-        if module is not None and module.__file__:
-            files.add(module.__file__)
-    libcst = importlib.util.find_spec("libcst")
-    if libcst is not None and libcst.origin:
-        files.add(os.path.join(os.path.dirname(libcst.origin), "_version.py"))
-    return cache.sources(files)

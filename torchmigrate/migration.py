@@ -50,18 +50,18 @@ class Migration:
         engine: Callable[[Prepare, tuple[Any, ...]], Engine] | None = None,
     ) -> None:
         """Raises UsageError when the selection cannot be made."""
-        known = registry.load(selection.load if selection else settings.load)
+        known = registry.rules(selection.load if selection else settings.load, settings.cache)
         self.settings = settings
         self.selection = selection or registry.selection(known, settings)
         self.policy = policy
         self.errors: list[FileError] = list(known.errors)
         self.projects: dict[str, Project] = {}
-        codemods = known.of(self.selection.codes)
-        self._gathers = any(codemod.gathers for codemod in codemods)
+        rules = known.of(self.selection.codes)
+        self._gathers = any(rule.gathers for rule in rules)
         self._job = Job(
             self.selection,
             settings.overrides,
-            literals(codemods),
+            literals(rules),
             settings.max_size,
             settings.include_generated,
             settings.min_torch,
@@ -72,7 +72,7 @@ class Migration:
         )
         self._side: Pool | None = None
         self._roots = Projects(settings.paths)
-        self._memory = Memory(settings, self._job, codemods, self._roots)
+        self._memory = Memory(settings, self._job, {rule.module for rule in rules}, self._roots)
         self._admission = _Admission(settings.paths)
         self._facts: dict[str, Facts] = {}
         self._gathered: list[tuple[Gather, Gathered]] = []

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from torchmigrate.codemod import Codemod
+from torchmigrate import cache
 from torchmigrate.model import FileError, Override, Selection, Settings, UsageError
+
+if TYPE_CHECKING:
+    from torchmigrate.codemod import Codemod
 
 GROUP = "torchmigrate.codemods"
 NONE_INSTALLED = (
@@ -41,13 +46,50 @@ class EntryPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class Rule:
+    """What a run has to know of a codemod as long as no file calls for it; the fields are those of `Codemod`.
+
+    `module` is where the class is defined, `options` holds what each option may be.
+    """
+
+    code: str
+    name: str
+    area: str
+    default: bool
+    triggers: tuple[bytes, ...]
+    text_triggers: tuple[bytes, ...]
+    formats: frozenset[str]
+    gathers: bool
+    options: Mapping[str, tuple[str, ...]]
+    module: str
+
+    @classmethod
+    def of(cls, codemod: type[Codemod]) -> Rule:
+        return cls(
+            codemod.code,
+            codemod.name,
+            codemod.area,
+            codemod.default,
+            tuple(codemod.triggers),
+            tuple(codemod.text_triggers),
+            frozenset(codemod.formats),
+            codemod.gathers,
+            {name: option.values for name, option in codemod.options.items()},
+            codemod.__module__,
+        )
+
+
+R = TypeVar("R", "type[Codemod]", Rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Generic[R]):
     """Every codemod that could be loaded, in a fixed order, and an error for each source that could not."""
 
-    codemods: tuple[type[Codemod], ...]
+    codemods: tuple[R, ...]
     errors: tuple[FileError, ...] = ()
 
-    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[type[Codemod]]:
+    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[R]:
         """The codemods that the words of --select and --ignore leave, in the registry's order.
 
         A word is a code, the beginning of codes, a name, an area, or ALL. Without any selected word the codemods that
@@ -69,12 +111,12 @@ class Registry:
             and not any(_matches(codemod, word) for word in unwanted)
         ]
 
-    def of(self, codes: Iterable[str]) -> list[type[Codemod]]:
+    def of(self, codes: Iterable[str]) -> list[R]:
         """The codemods of exactly these codes, in the registry's order."""
         kept = frozenset(codes)
         return [codemod for codemod in self.codemods if codemod.code in kept]
 
-    def get(self, word: str) -> type[Codemod]:
+    def get(self, word: str) -> R:
         """The codemod of one code or name. Raises UsageError."""
         for codemod in self.codemods:
             if word.casefold() in {codemod.code.casefold(), codemod.name.casefold()}:
@@ -93,7 +135,50 @@ class Registry:
         return f"unknown {'code' if looks_like_code else 'rule'} {word}{f' in {option}' if option else ''}{hint}"
 
 
-def load(files: Sequence[str] = (), path: Sequence[str] | None = None) -> Registry:
+def rules(files: Sequence[str] = (), cached: bool = True) -> Registry[Rule]:
+    """What `load` finds, as data; kept from run to run, so that a run without candidates need not import the rules.
+
+    Not kept: with files to load, when anything failed to load, and for packages whose code cannot be located.
+    """
+    store = None
+    if cached and not files:
+        entries = entry_points()
+        code = fingerprint({entry.value.partition(":")[0] for entry in entries})
+        if code is not None:
+            store = cache.Store(cache.key(b"rules", sys.version, code, *map(repr, entries)))
+            kept = store.get(b"rules")
+            if kept is not None:
+                return Registry(pickle.loads(kept))
+    loaded = load(files)
+    found = Registry(tuple(Rule.of(codemod) for codemod in loaded.codemods), loaded.errors)
+    if store is not None and not found.errors:
+        store.put(b"rules", pickle.dumps(found.codemods))
+        store.save()
+    return found
+
+
+def fingerprint(modules: Iterable[str]) -> bytes | None:
+    """A digest of the code that outcomes of these modules depend on: their packages, this package, and libcst.
+
+    None where some of it cannot be located without importing it.
+    """
+    import importlib.util
+
+    files = {os.path.join(os.path.dirname(__file__), "__init__.py")}
+    for name in {module.partition(".")[0] for module in modules}:
+        loaded = sys.modules.get(name)
+        spec = importlib.util.find_spec(name) if loaded is None else None
+        origin = getattr(loaded, "__file__", None) if loaded is not None else spec and spec.origin
+        if not origin or not os.path.isfile(origin):
+            return None
+        files.add(origin)
+    libcst = importlib.util.find_spec("libcst")
+    if libcst is not None and libcst.origin:
+        files.add(os.path.join(os.path.dirname(libcst.origin), "_version.py"))
+    return cache.sources(files)
+
+
+def load(files: Sequence[str] = (), path: Sequence[str] | None = None) -> Registry[type[Codemod]]:
     """All codemods: installed ones by distribution and name, then those of the given files.
 
     What fails to load is an error (TM003) in the result, never an exception; a file that does not exist is a
@@ -126,13 +211,13 @@ def select(select: Iterable[str] = (), ignore: Iterable[str] = (), files: Sequen
     return load(files).select(select, ignore)
 
 
-def selection(registry: Registry, settings: Settings) -> Selection:
+def selection(registry: Registry[Any], settings: Settings) -> Selection:
     """What the settings pick from a registry, as data. Raises UsageError."""
     picked = registry.select(settings.select, settings.ignore)
     return Selection(tuple(codemod.code for codemod in picked), settings.options, settings.load)
 
 
-def overridden(registry: Registry, chosen: Selection, override: Override) -> Selection:
+def overridden(registry: Registry[Any], chosen: Selection, override: Override) -> Selection:
     """A selection as an override narrows it: its words pick among the chosen codes, its options win."""
     kept = {codemod.code for codemod in registry.select(override.select, override.ignore)}
     if not override.select:
@@ -173,7 +258,7 @@ def _words(given: Iterable[str]) -> list[str]:
     return [word for text in given for word in re.split(r"[,\s]+", text) if word]
 
 
-def _matches(codemod: type[Codemod], word: str) -> bool:
+def _matches(codemod: type[Codemod] | Rule, word: str) -> bool:
     folded = word.casefold()
     return (
         folded == "all"
@@ -182,7 +267,7 @@ def _matches(codemod: type[Codemod], word: str) -> bool:
     )
 
 
-def _picks(codemod: type[Codemod], word: str) -> bool:
+def _picks(codemod: type[Codemod] | Rule, word: str) -> bool:
     named = word.casefold() in {codemod.code.casefold(), codemod.name.casefold()}
     return _matches(codemod, word) and (codemod.default or named)
 
@@ -211,6 +296,8 @@ def _from_file(path: str) -> object:
     import hashlib
     import importlib.util
 
+    from torchmigrate.codemod import Codemod
+
     digest = hashlib.blake2b(os.fsencode(os.path.realpath(path)), digest_size=8).hexdigest()
     name = f"torchmigrate_loaded_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -234,6 +321,8 @@ def _from_file(path: str) -> object:
 
 
 def _checked(offered: object, earlier: Iterable[type[Codemod]]) -> list[type[Codemod]]:
+    from torchmigrate.codemod import Codemod
+
     if not isinstance(offered, (tuple, list)):
         raise _Refused(f"expected a tuple of Codemod classes, found {type(offered).__name__}")
     if not offered:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from torchmigrate import registry
-from torchmigrate.codemod import Codemod
 from torchmigrate.discover import Batch, kinds_of
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
+
+if TYPE_CHECKING:
+    from torchmigrate.codemod import Codemod
 
 PYTHON_KINDS = frozenset({"python", "notebook"})
 Facts = Mapping[str, tuple[object, ...]]
@@ -67,7 +70,7 @@ class Worker:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._scanner: Scanner | None = None
-        self._registry: registry.Registry | None = None
+        self._registry: registry.Registry[type[Codemod]] | None = None
         self._projects: dict[str, Project] = {}
         self._told: set[str] = set()
         self._patterns = [compiled(override.paths) for override in job.overrides]
@@ -139,12 +142,12 @@ class Worker:
         ]
 
 
-def triggers(codemod: type[Codemod], kind: str) -> tuple[bytes, ...]:
+def triggers(codemod: registry.Rule | type[Codemod], kind: str) -> tuple[bytes, ...]:
     """The bytes of which one must be in a file of a kind for a codemod to look at it."""
     return codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
 
 
-def literals(codemods: Iterable[type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
+def literals(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
     """The triggers to look for in each kind of file."""
     found: dict[str, set[bytes]] = {}
     for codemod in codemods:

@@ -36,10 +36,9 @@ class Ran:
 
 def select(settings: Settings, source: str = "configuration") -> Selection:
     """The rules that the settings pick, with options that exist. Raises UsageError."""
-    known = registry.load(settings.load)
+    known = registry.rules(settings.load, settings.cache)
     chosen = registry.selection(known, settings)
-    options = {rule.code: {name: option.values for name, option in rule.options.items()} for rule in known.codemods}
-    config.check_options(settings, options, source)
+    config.check_options(settings, {rule.code: rule.options for rule in known.codemods}, source)
     return chosen
 
 
