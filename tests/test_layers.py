@@ -17,7 +17,25 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"},
-    {"names", "values", "calls", "arguments", "imports", "edits", "codemod", "project", "module", "flow", "compose"}
+    {
+        "names",
+        "values",
+        "possible",
+        "evaluate",
+        "declared",
+        "commandline",
+        "functions",
+        "carry",
+        "calls",
+        "arguments",
+        "imports",
+        "edits",
+        "codemod",
+        "project",
+        "module",
+        "flow",
+        "compose",
+    }
     | {"transform", "carry", "declared", "evaluate", "functions"},
     {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
     | {"audit", "inventory"},

@@ -94,7 +94,11 @@ def carry(values: Values, node: ast.expr, to: ast.AST, facts: Facts, *, depth: i
         inlined += replacement.inlined
         if replacement.text != module.source(part):
             low, high = module.extent(part)
-            text = replacement.text if part is node or not _needs_parentheses(replacement.text) else f"({replacement.text})"
+            text = (
+                replacement.text
+                if part is node or not _needs_parentheses(replacement.text)
+                else f"({replacement.text})"
+            )
             edits.append((low - start, high - start, text))
     text = module.text[start:end]
     for low, high, new in sorted(edits, reverse=True):
@@ -183,7 +187,11 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         inner = carry(values, alive[0].value, to, facts, depth=depth + 1)
         return Carried(inner.text, inner.touched, (*inner.inlined, source))
     if here is there and isinstance(version, Definition):
-        line = f" on line {module.line(version.node)}" if version.node is not None and hasattr(version.node, "lineno") else ""
+        line = (
+            f" on line {module.line(version.node)}"
+            if version.node is not None and hasattr(version.node, "lineno")
+            else ""
+        )
         later = version.node is not None and _after(version.node, to)
         raise Refused(f"uses {source}, which {'gets its value only' if later else 'changes'}{line}")
     raise Refused(f"uses {source}, which can have another value there")
@@ -266,9 +274,7 @@ def _same_attribute(values: Values, root: ast.expr, node: ast.expr, to: ast.AST)
         return False
     if method is first:
         return False
-    calls = [
-        site.call for site in values.functions.callers(method).sites if module.function(site.call) is first
-    ]
+    calls = [site.call for site in values.functions.callers(method).sites if module.function(site.call) is first]
     return all(max(one.lineno for one in made) < call.lineno for call in calls)
 
 

@@ -8,36 +8,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchmigrate.calls import default_of
+from torchmigrate.commandline import (
+    OptionSpec,
+    annotated,
+    argparse_option,
+    click_option,
+    common_kind,
+    destinations,
+    parametrized,
+    typed,
+)
 from torchmigrate.evaluate import items
 from torchmigrate.flow import Definition, key_of
 from torchmigrate.functions import FunctionNode
 from torchmigrate.names import Binding, Kind, Scope
-from torchmigrate.values import ANYTHING, Facts, Known, Leaf, Unknown
+from torchmigrate.possible import ANYTHING, Known, Unknown
+from torchmigrate.values import Facts, Leaf
 
 if TYPE_CHECKING:
     from torchmigrate.module import Module
     from torchmigrate.values import Values
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_KINDS = frozenset({"int", "str", "bool", "float", "dict", "list", "tuple"})
 _PARSERS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
 _CALLERS = 8
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class OptionSpec:
-    """One command line option: its default (None: none is given), its choices, and the kind of its values."""
-
-    call: ast.Call
-    default: ast.expr | None
-    choices: tuple[ast.expr, ...]
-    kind: str
-    flag: str
-    required: bool = False
 
 
 class Declared:
@@ -47,6 +45,8 @@ class Declared:
         self.module = module
         self._options: dict[str, list[OptionSpec]] | None = None
         self._environment: list[ast.expr] | None = None
+        self._assigned: dict[tuple[ast.ClassDef, str], dict[ast.stmt, None]] | None = None
+        self._stored: dict[ast.AST, frozenset[str]] = {}
 
     # -- parameters --------------------------------------------------------------------------------------------
 
@@ -98,12 +98,12 @@ class Declared:
                 continue
             names = self.module.resolve(decorator.func).names
             if "pytest.mark.parametrize" in names and len(decorator.args) >= 2:
-                found = _parametrized(decorator, name)
+                found = parametrized(decorator, name)
                 if found is not None:
                     return [leaf for one in found for leaf in values.leaves(one, facts)]
             elif names & {"click.option", "click.argument"}:
-                spec = _click(decorator)
-                if spec is not None and name in _destinations(decorator):
+                spec = click_option(decorator)
+                if spec is not None and name in destinations(decorator):
                     return list(self._option(values, spec, facts))
         return None
 
@@ -171,7 +171,11 @@ class Declared:
         parsed = unknown = False
         for leaf in values.leaves(owner, facts):
             call = leaf.node
-            if name == "type" and isinstance(call, ast.Call) and self.module.resolve(call.func).names == {"torch.device"}:
+            if (
+                name == "type"
+                and isinstance(call, ast.Call)
+                and self.module.resolve(call.func).names == {"torch.device"}
+            ):
                 yield Leaf(node, _device_type(values, call, leaf.facts), facts, definition)
                 continue
             cls = self._class(call.func) if isinstance(call, ast.Call) else None
@@ -179,7 +183,11 @@ class Declared:
             if cls is None and isinstance(annotation, ast.arg) and annotation.annotation is not None:
                 cls = self._class(annotation.annotation)
             if cls is not None:
-                given = next((k.value for k in call.keywords if k.arg == name), None) if isinstance(call, ast.Call) else None
+                given = (
+                    next((k.value for k in call.keywords if k.arg == name), None)
+                    if isinstance(call, ast.Call)
+                    else None
+                )
                 if given is not None:
                     yield from values.leaves(given, facts)
                 else:
@@ -192,7 +200,7 @@ class Declared:
             for spec in specs:
                 yield from self._option(values, spec, facts)
             if not parsed:
-                yield Leaf(node, frozenset({Unknown(_common(specs), origin=_shown(node))}), facts, definition)
+                yield Leaf(node, frozenset({Unknown(common_kind(specs), origin=_shown(node))}), facts, definition)
         elif parsed or unknown:
             yield Leaf(node, frozenset({Unknown(origin=_shown(node))}), facts, definition)
 
@@ -239,15 +247,16 @@ class Declared:
 
     def assignments(self, cls: ast.ClassDef, name: str) -> list[ast.stmt]:
         """The statements in a class's methods that assign an attribute of `self`."""
-        found: list[ast.stmt] = []
-        for attribute in self.module.names.attributes:
-            if attribute.attr != name or isinstance(attribute.ctx, ast.Load):
-                continue
-            if self.module.enclosing_class(attribute) is cls and isinstance(attribute.value, ast.Name):
-                statement = self.module.statement(attribute)
-                if statement not in found:
-                    found.append(statement)
-        return found
+        if self._assigned is None:
+            self._assigned = {}
+            for attribute in self.module.names.attributes:
+                if isinstance(attribute.ctx, ast.Load) or not isinstance(attribute.value, ast.Name):
+                    continue
+                owner = self.module.enclosing_class(attribute)
+                if owner is not None:
+                    listed = self._assigned.setdefault((owner, attribute.attr), {})
+                    listed[self.module.statement(attribute)] = None
+        return list(self._assigned.get((cls, name), ()))
 
     def _class_attribute(
         self, values: Values, cls: ast.ClassDef, name: str, node: ast.expr, facts: Facts
@@ -313,9 +322,7 @@ class Declared:
                 for leaf in values.leaves(returned, replace(facts, conditions=())):
                     yield replace(leaf, node=node if leaf.node is None else leaf.node, facts=facts)
 
-    def item(
-        self, values: Values, definition: Definition, value: ast.expr, index: int, facts: Facts
-    ) -> Iterator[Leaf]:
+    def item(self, values: Values, definition: Definition, value: ast.expr, index: int, facts: Facts) -> Iterator[Leaf]:
         """One element of what is unpacked: of a function's tuples, or of a literal."""
         unknown = Leaf(None, ANYTHING, facts, definition)
         if isinstance(definition.node, (ast.For, ast.AsyncFor)):
@@ -346,13 +353,14 @@ class Declared:
         called = values.functions.called(call)
         if called is None:
             return False
-        cut = max(key.rfind("."), key.rfind("["))
-        last = key[cut + 1 :]
-        for node in ast.walk(called):
-            stored = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
-            if stored and (inner := key_of(node)) is not None and inner.endswith((f".{last}", f"[{last}")):
-                return True
-        return False
+        if called not in self._stored:
+            keys = (
+                key_of(node)
+                for node in ast.walk(called)
+                if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
+            )
+            self._stored[called] = frozenset(_last(stored) for stored in keys if stored is not None)
+        return _last(key) in self._stored[called]
 
     def sets_environment(self, read: ast.Subscript) -> bool:
         """Whether this module assigns the environment variable that is read."""
@@ -383,8 +391,8 @@ class Declared:
             self._options = {}
             for call in self.module.names.calls:
                 if isinstance(call.func, ast.Attribute) and call.func.attr in ("add_argument", "add_arg"):
-                    spec = _argparse(call)
-                    for name in _destinations(call):
+                    spec = argparse_option(call)
+                    for name in destinations(call):
                         self._options.setdefault(name, []).append(spec)
         return self._options
 
@@ -394,7 +402,7 @@ class Declared:
             return
         if spec.default is not None:
             for leaf in values.leaves(spec.default, facts):
-                yield Leaf(spec.default, _typed(leaf, spec.kind), facts)
+                yield Leaf(spec.default, typed(leaf.options, spec.kind), facts)
         elif not spec.required:
             yield Leaf(spec.call, frozenset({Known(None)}), facts)
         if spec.choices:
@@ -428,45 +436,13 @@ def _named_variables(call: ast.Call, method: str) -> list[ast.expr]:
     return found
 
 
-def annotated(annotation: ast.expr | None) -> tuple[str, bool]:
-    """The kind that an annotation names, "" for others, and whether it says that None is possible."""
-    match annotation:
-        case ast.Constant(value=str() as text):
-            try:
-                return annotated(ast.parse(text, mode="eval").body)
-            except SyntaxError:
-                return "", False
-        case ast.Name(id=name) if name in _KINDS:
-            return name, False
-        case ast.Attribute(attr="device") | ast.Name(id="device"):
-            return "device", False
-        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
-            return annotated(left)[0], True
-        case ast.Subscript(value=value, slice=inner) if (key_of(value) or "").rpartition(".")[2] == "Optional":
-            return annotated(inner)[0], True
-        case ast.Subscript(value=ast.Name(id=name)) if name.lower() in ("list", "dict", "tuple"):
-            return name.lower(), False
-    return "", False
+def _last(key: str) -> str:
+    """The attribute or item at the end of a key."""
+    return key[max(key.rfind("."), key.rfind("[")) + 1 :].rstrip("]")
 
 
 def _all_known(leaf: Leaf) -> bool:
     return all(isinstance(option, Known) for option in leaf.options)
-
-
-def _typed(leaf: Leaf, kind: str) -> frozenset[Known | Unknown]:
-    """A default as argparse hands it out: text goes through the option's type."""
-    found: set[Known | Unknown] = set()
-    for option in leaf.options:
-        if kind == "int" and isinstance(option, Known) and isinstance(option.value, str):
-            try:
-                found.add(Known(int(option.value)))
-            except ValueError:
-                found.add(Unknown("int"))
-        elif kind == "int" and isinstance(option, Unknown):
-            found.add(Unknown("int", least=option.least, origin=option.origin))
-        else:
-            found.add(option)
-    return frozenset(found)
 
 
 def _field_default(value: ast.expr) -> ast.expr | None:
@@ -489,89 +465,3 @@ def _is_property(decorator: ast.expr) -> bool:
 
 def _shown(node: ast.expr) -> str:
     return ast.unparse(node)
-
-
-def _common(specs: list[OptionSpec]) -> str:
-    kinds = {spec.kind for spec in specs}
-    return kinds.pop() if len(kinds) == 1 else ""
-
-
-def _destinations(call: ast.Call) -> list[str]:
-    dest = next((k.value for k in call.keywords if k.arg == "dest"), None)
-    if isinstance(dest, ast.Constant) and isinstance(dest.value, str):
-        return [dest.value]
-    flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    plain = [flag for flag in flags if not flag.startswith("-")]
-    long = [flag for flag in flags if flag.startswith("--")]
-    chosen = (plain or long or flags)[:1]
-    return [flag.lstrip("-").replace("-", "_").partition("/")[0] for flag in chosen]
-
-
-def _argparse(call: ast.Call) -> OptionSpec:
-    given = {k.arg: k.value for k in call.keywords if k.arg}
-    action = given.get("action")
-    switch = isinstance(action, ast.Constant) and action.value in ("store_true", "store_false")
-    kind = "bool" if switch else "str"
-    if not switch and (wanted := given.get("type")) is not None:
-        named = key_of(wanted) or ""
-        kind = named if named in _KINDS else ""
-    if action is not None and not switch:
-        kind = "bool" if (key_of(action) or "").endswith("BooleanOptionalAction") else ""
-    listed = given.get("choices")
-    choices = tuple(listed.elts) if isinstance(listed, (ast.List, ast.Tuple, ast.Set)) else ()
-    required = given.get("required")
-    needed = isinstance(required, ast.Constant) and bool(required.value)
-    return OptionSpec(call, given.get("default"), choices, kind, _flag(call), needed)
-
-
-def _click(call: ast.Call) -> OptionSpec | None:
-    given = {k.arg: k.value for k in call.keywords if k.arg}
-    wanted = given.get("type")
-    choices: tuple[ast.expr, ...] = ()
-    kind = "str"
-    if isinstance(wanted, ast.Call) and (key_of(wanted.func) or "").endswith("Choice") and wanted.args:
-        listed = wanted.args[0]
-        choices = tuple(listed.elts) if isinstance(listed, (ast.List, ast.Tuple)) else ()
-        kind = "str" if choices else ""
-    elif wanted is not None:
-        named = (key_of(wanted) or "").rpartition(".")[2].lower()
-        kind = named if named in _KINDS else ""
-    if "is_flag" in given:
-        kind = "bool"
-    default = given.get("default")
-    if isinstance(default, ast.Constant) and wanted is None and not isinstance(default.value, str):
-        kind = type(default.value).__name__ if type(default.value).__name__ in _KINDS else ""
-    required = given.get("required")
-    needed = isinstance(required, ast.Constant) and bool(required.value)
-    return OptionSpec(call, default, choices, kind, _flag(call), needed)
-
-
-def _flag(call: ast.Call) -> str:
-    flags = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    return max(flags, key=len, default="an option")
-
-
-def _parametrized(decorator: ast.Call, name: str) -> list[ast.expr] | None:
-    """The values that a parametrize decorator gives to one parameter; None when it does not name it."""
-    names, listed = decorator.args[0], decorator.args[1]
-    if isinstance(names, ast.Constant) and isinstance(names.value, str):
-        parameters = [part.strip() for part in names.value.split(",")]
-    elif isinstance(names, (ast.Tuple, ast.List)):
-        parameters = [str(e.value) if isinstance(e, ast.Constant) else "" for e in names.elts]
-    else:
-        return None
-    if name not in parameters or not isinstance(listed, (ast.Tuple, ast.List)):
-        return None
-    index = parameters.index(name)
-    found: list[ast.expr] = []
-    for row in listed.elts:
-        if isinstance(row, ast.Call) and (key_of(row.func) or "").endswith("param"):
-            cells: list[ast.expr] = row.args
-        elif len(parameters) > 1 and isinstance(row, (ast.Tuple, ast.List)):
-            cells = row.elts
-        else:
-            cells = [row]
-        if index >= len(cells):
-            return None
-        found.append(cells[index])
-    return found

@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from torchmigrate.flow import key_of
-from torchmigrate.values import ANYTHING, Facts, Known, Leaf, Option, Options, Unknown
+from torchmigrate.possible import ANYTHING, Known, Option, Options, Unknown
+from torchmigrate.values import Facts, Leaf
 
 if TYPE_CHECKING:
     from torchmigrate.values import Values
@@ -168,8 +168,9 @@ def _imported(values: Values, node: ast.Call, names: frozenset[str], facts: Fact
 def environment(values: Values, node: ast.Call, facts: Facts) -> Iterator[Leaf]:
     """`os.environ.get(name, default)`: some text, or the default."""
     name = values.of(node.args[0], facts) if node.args else None
-    shown = name.constants[0] if name is not None and len(name.constants) == 1 else "an environment variable"
-    yield Leaf(node, frozenset({Unknown("str", origin=f"the environment variable {shown}")}), facts)
+    shown = name.constants[0] if name is not None and len(name.constants) == 1 else None
+    origin = f"the environment variable {shown}" if isinstance(shown, str) else "an environment variable"
+    yield Leaf(node, frozenset({Unknown("str", origin=origin)}), facts)
     default = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg == "default"), None)
     if default is None:
         yield Leaf(node, frozenset({Known(None)}), facts)
@@ -192,7 +193,8 @@ def _method(values: Values, node: ast.Call, function: ast.Attribute, facts: Fact
         default = node.args[1] if len(node.args) > 1 else None
         yield from values.declared.got(values, function.value, node.args[0], default, node, facts)
     elif function.attr == "format" and isinstance(function.value, ast.Constant):
-        yield Leaf(node, frozenset({Unknown("str", str(function.value.value).partition("{")[0])}), facts)
+        text = function.value.value if isinstance(function.value.value, str) else ""
+        yield Leaf(node, frozenset({Unknown("str", text.partition("{")[0])}), facts)
     elif function.attr in ("format", "join", "replace", "removeprefix", "removesuffix"):
         yield Leaf(node, frozenset({Unknown("str")}), facts)
     else:
@@ -309,8 +311,3 @@ def _joined(values: Values, node: ast.JoinedStr, facts: Facts) -> Options:
         else:
             found.add(Unknown("str", max(texts, key=len, default="")))
     return frozenset(found)
-
-
-def is_key(node: ast.expr) -> bool:
-    """Whether an expression is one that `flow` follows."""
-    return key_of(node) is not None

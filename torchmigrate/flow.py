@@ -6,8 +6,9 @@ versions meet there is a `Phi`. Two reads of a key have the same value exactly w
 (within one run of the loop around them). Conditions that must have held on the way to a statement are kept as long as
 nothing that they mention is assigned.
 
-astroid and jedi infer types rather than follow values and know no conditions; beniget gives def-use chains for plain
-names but none for attributes, and no conditions either. So this is our own, and small because Python is structured.
+astroid follows values too, but not whether a name is bound or has changed between two places; jedi infers types;
+beniget gives def-use chains for plain names, none for attributes and no conditions (`values` has figures). So this is
+our own, and small because Python is structured.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ Owner = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit", "os.abort", "pytest.skip", "self.skipTest", "pytest.fail"})
 _HARMLESS = frozenset(
-    "print repr str len isinstance hasattr getattr id type vars dir sorted list tuple dict set int float bool "
-    "info debug warning warn error exception log critical".split()
+    {"print", "repr", "str", "len", "isinstance", "hasattr", "getattr", "id", "type", "vars", "dir", "sorted", "list"}
+    | {"tuple", "dict", "set", "int", "float", "bool"}
+    | {"info", "debug", "warning", "warn", "error", "exception", "log", "critical"}
 )
 
 How = Literal["assign", "augmented", "parameter", "loop", "with", "unpack", "import", "def", "other", "unbound", "free"]
@@ -466,9 +468,8 @@ class Flow:
         found: set[str] = set()
         for inner in _walk_function(loop):
             if isinstance(inner, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(inner.ctx, ast.Load):
-                if key := key_of(inner):
-                    found.add(key)
-                elif isinstance(inner, ast.Subscript) and (key := key_of(inner.value)):
+                key = key_of(inner) or (key_of(inner.value) if isinstance(inner, ast.Subscript) else None)
+                if key:
                     found.add(key)
             elif isinstance(inner, (ast.Import, ast.ImportFrom)):
                 found |= {a.asname or a.name.partition(".")[0] for a in inner.names}
@@ -562,7 +563,7 @@ def untouched(version: Version) -> Version:
 
 
 def settled(version: Version) -> Version:
-    """The version that holds unless a call which received the owner changed it, also where paths with and without it meet."""
+    """The version behind calls that may have changed it, also where paths with and without such calls meet."""
     seen: set[int] = set()
     found: dict[int, Version] = {}
     stack: list[Version] = [version]

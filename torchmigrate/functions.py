@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmigrate.calls import Binding, Signature, bind, default_of
+from torchmigrate.calls import Binding, Signature, bind
 from torchmigrate.names import Kind
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Functions:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._callers: dict[ast.AST, Callers] = {}
+        self._generators: dict[FunctionNode, bool] = {}
+        self._methods: dict[ast.ClassDef, dict[str, list[FunctionNode]]] = {}
         self._reads: dict[str, list[ast.Name | ast.Attribute]] | None = None
 
     def called(self, call: ast.Call) -> FunctionNode | None:
@@ -86,9 +88,14 @@ class Functions:
 
     def method(self, cls: ast.ClassDef, name: str) -> FunctionNode | None:
         """The method of a class, if its body defines it once."""
-        found = [n for n in ast.walk(cls) if isinstance(n, _DEFINITIONS) and n.name == name]
-        found = [n for n in found if self.module.enclosing_class(n) is cls]
-        return found[0] if len(found) == 1 else None
+        if cls not in self._methods:
+            found: dict[str, list[FunctionNode]] = {}
+            for node in _walk(cls):
+                if isinstance(node, _DEFINITIONS):
+                    found.setdefault(node.name, []).append(node)
+            self._methods[cls] = found
+        named = self._methods[cls].get(name, [])
+        return named[0] if len(named) == 1 else None
 
     def signature(self, function: FunctionNode) -> Signature:
         """The signature that a call of the function is bound to (without `self`)."""
@@ -195,30 +202,25 @@ class Functions:
 
     def returns(self, function: FunctionNode) -> list[ast.expr | None]:
         """The expressions that a function returns; None among them where it returns nothing at the end."""
-        found: list[ast.expr | None] = []
         flow = self.module.flow(function.body[0])
-        for node in _walk(function):
-            if isinstance(node, ast.Return) and flow.reachable(node):
-                found.append(node.value)
+        found = [node.value for node in _walk(function) if isinstance(node, ast.Return) and flow.reachable(node)]
         if flow.falls_through:
             found.append(None)
         return found
 
     def is_generator(self, function: FunctionNode) -> bool:
         """Whether calling the function gives a generator or a coroutine instead of what it returns."""
-        return isinstance(function, ast.AsyncFunctionDef) or any(
-            isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _walk(function)
-        )
+        if function not in self._generators:
+            yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _walk(function))
+            self._generators[function] = yields or isinstance(function, ast.AsyncFunctionDef)
+        return self._generators[function]
 
 
-def _walk(function: FunctionNode) -> Iterator[ast.AST]:
-    """The nodes of a function's body, without those of functions and classes inside."""
-    stack: list[ast.AST] = list(reversed(function.body))
+def _walk(owner: FunctionNode | ast.ClassDef) -> Iterator[ast.AST]:
+    """The nodes of a body, without those of functions and classes inside."""
+    stack: list[ast.AST] = list(reversed(owner.body))
     while stack:
         at = stack.pop()
         yield at
         if not isinstance(at, (*_DEFINITIONS, ast.ClassDef, ast.Lambda)):
             stack.extend(ast.iter_child_nodes(at))
-
-
-__all__ = ["Caller", "Callers", "FunctionNode", "Functions", "default_of"]

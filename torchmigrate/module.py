@@ -16,6 +16,7 @@ from torchmigrate.source import Lines, SourceError, Splice, splice
 
 if TYPE_CHECKING:
     from torchmigrate.documents import Document
+    from torchmigrate.values import Values
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -53,6 +54,13 @@ class Module:
     def names(self) -> Names:
         """Scopes and name resolution."""
         return Names(self.tree)
+
+    @functools.cached_property
+    def values(self) -> Values:
+        """What expressions can be."""
+        from torchmigrate.values import Values
+
+        return Values(self)
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:

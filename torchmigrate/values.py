@@ -19,6 +19,7 @@ conditions. So this stands on `flow`, which had to know all of that anyway, and 
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,66 +27,27 @@ from typing import TYPE_CHECKING
 
 from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches
 from torchmigrate.functions import Functions
+from torchmigrate.possible import (
+    ANYTHING,
+    Known,
+    Option,
+    Options,
+    Unknown,
+    Value,
+    all_known,
+    compare,
+    constant,
+    narrow,
+    truthy,
+)
 
 if TYPE_CHECKING:
     from torchmigrate.module import Module
 
-Constant = str | int | float | bool | bytes | None
-
 _DEPTH = 24
 _MANY = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """One constant."""
-
-    value: Constant
-    kind: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", type(self.value).__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Something that the file does not show.
-
-    `kind` is the name of its type, "" when unknown; `contains` is text that it surely holds; `least` what a number is
-    at least; `origin` says where it comes from, for people.
-    """
-
-    kind: str = ""
-    contains: str = ""
-    least: int | None = None
-    origin: str = ""
-
-
-Option = Known | Unknown
-Options = frozenset[Option]
-ANYTHING: Options = frozenset({Unknown()})
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """All that an expression can be. No option at all means that the code cannot be reached under the facts given."""
-
-    options: Options
-
-    @property
-    def certain(self) -> bool:
-        """True when every possibility is a known constant."""
-        return bool(self.options) and all(isinstance(o, Known) for o in self.options)
-
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """The known constants, in a stable order."""
-        return tuple(sorted((o.value for o in self.options if isinstance(o, Known)), key=repr))
-
-    @property
-    def unknown(self) -> tuple[Unknown, ...]:
-        """What else it can be."""
-        return tuple(sorted((o for o in self.options if isinstance(o, Unknown)), key=repr))
+_BUDGET = 2000
+"""Steps that one question may take; beyond them the answer is "anything"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +87,8 @@ class Values:
         self.module = module
         self.declared = Declared(module)
         self.functions = Functions(module)
-        self._depth = 0
+        self._depth = self._steps = self._cut = 0
+        self._known: dict[tuple[int, ...], tuple[list[Leaf], Facts, ast.expr]] = {}
         self._active: set[int] = set()
         self._derived: dict[Condition, tuple[Condition, ...]] = {}
 
@@ -178,23 +141,40 @@ class Values:
 
     def leaves(self, node: ast.expr, facts: Facts = NOTHING) -> list[Leaf]:
         """What an expression stands for, through names, branches and conditional expressions."""
-        if self._depth > _DEPTH:
+        key = (id(node), facts.cuda, *map(id, facts.conditions))
+        if (known := self._known.get(key)) is not None:
+            return known[0]
+        if self._exhausted():
             return [Leaf(node, ANYTHING, facts)]
+        cut = self._cut
+        with self._deeper():
+            found = list(self._leaves(node, facts))
+        if cut == self._cut:
+            self._known[key] = (found, facts, node)
+        return found
+
+    def _exhausted(self) -> bool:
+        """Whether a question has gone on for too long."""
+        self._steps = self._steps + 1 if self._depth else 0
+        if self._depth <= _DEPTH and self._steps <= _BUDGET:
+            return False
+        self._cut += 1
+        return True
+
+    @contextlib.contextmanager
+    def _deeper(self) -> Iterator[None]:
         self._depth += 1
         try:
-            return list(self._leaves(node, facts))
+            yield
         finally:
             self._depth -= 1
 
     def truth(self, test: ast.expr, facts: Facts = NOTHING) -> bool | None:
         """How a test comes out under the facts, None when both ways are possible."""
-        if self._depth > _DEPTH:
+        if self._exhausted():
             return None
-        self._depth += 1
-        try:
+        with self._deeper():
             return self._truth(test, facts)
-        finally:
-            self._depth -= 1
 
     def implied(self, node: ast.expr, accept: Callable[[Option], bool], facts: Facts = NOTHING) -> Facts | None:
         """The facts that follow when an expression's value is one that is accepted; None when it never is."""
@@ -213,9 +193,7 @@ class Values:
                 return self._implied_by_key(node, key, accept, facts)
         return facts if any(accept(option) for option in self.of(node, facts).options) else None
 
-    def _implied_by_key(
-        self, node: ast.expr, key: str, accept: Callable[[Option], bool], facts: Facts
-    ) -> Facts | None:
+    def _implied_by_key(self, node: ast.expr, key: str, accept: Callable[[Option], bool], facts: Facts) -> Facts | None:
         options = self.of(node, facts).options
         accepted = [option for option in options if accept(option)]
         if not accepted:
@@ -313,6 +291,7 @@ class Values:
     def _version(self, version: Version, node: ast.expr, facts: Facts) -> Iterator[Leaf]:
         for definition, inside, calls in self._sources(version, facts):
             if id(definition) in self._active:
+                self._cut += 1
                 yield Leaf(None, ANYTHING, facts, definition)
                 continue
             self._active.add(id(definition))
@@ -336,7 +315,7 @@ class Values:
         while stack:
             one, inside, calls = stack.pop()
             while isinstance(one, Touched):
-                one, calls = one.before, (*calls, one.call)
+                calls, one = (*calls, one.call), one.before
             if id(one) in seen:
                 continue
             seen.add(id(one))
@@ -458,179 +437,21 @@ class Values:
 
     def _narrowed(self, options: Options, key: str, version: Version, node: ast.expr, facts: Facts) -> Options:
         """The options that remain for a key after what the facts, and the conditions at its place, say of it."""
-        if len(options) == 1 and _all_known(options):
+        if len(options) == 1 and all_known(options):
             return options
         conditions = (*self.expanded(self.module.flow(node).conditions(node)), *facts.conditions)
         return self._by_facts(options, key, version, conditions)
+
+    def _operand(self, node: ast.expr) -> Value:
+        """What a test compares with; the tests of `match` patterns are no part of the tree."""
+        return self.of(node) if node in self.module.parents else constant(node)
 
     def _by_facts(self, options: Options, key: str, version: Version, conditions: Iterable[Condition]) -> Options:
         base = settled(version)
         for condition in conditions:
             if any(name == key and settled(v) is base for name, v in condition.versions):
-                options = self._narrow(options, key, condition.test, condition.truth)
+                options = narrow(options, key, condition.test, condition.truth, self._operand)
         return options
-
-    def _narrow(self, options: Options, key: str, test: ast.expr, truth: bool) -> Options:
-        if isinstance(test, ast.BoolOp):
-            if isinstance(test.op, ast.Or) is truth:
-                parts = [self._narrow(options, key, part, truth) for part in test.values]
-                return frozenset().union(*parts)
-            for part in test.values:
-                options = self._narrow(options, key, part, truth)
-            return options
-        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return self._narrow(options, key, test.operand, not truth)
-        if key_of(test) == key:
-            return frozenset(o for o in options if truthy(o) is not (not truth))
-        if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            return self._narrow_comparison(options, key, test, truth)
-        if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "startswith":
-            prefix = test.args[0] if test.args else None
-            if key_of(test.func.value) == key and isinstance(prefix, ast.Constant) and isinstance(prefix.value, str):
-                start = prefix.value
-                return _containing(options, start, truth, lambda text: text.startswith(start))
-        return options
-
-    def _narrow_comparison(self, options: Options, key: str, test: ast.Compare, truth: bool) -> Options:
-        left, op, right = test.left, test.ops[0], test.comparators[0]
-        if isinstance(op, (ast.NotEq, ast.IsNot, ast.NotIn)):
-            op, truth = {ast.NotEq: ast.Eq(), ast.IsNot: ast.Is(), ast.NotIn: ast.In()}[type(op)], not truth
-        if isinstance(op, (ast.Eq, ast.Is)) and key_of(right) == key:
-            left, right = right, left
-        if isinstance(op, ast.In) and key_of(right) == key:
-            if isinstance(left, ast.Constant) and isinstance(left.value, str):
-                part = left.value
-                return _containing(options, part, truth, lambda text: part in text)
-            return options
-        lower = (
-            isinstance(left, ast.Call)
-            and isinstance(left.func, ast.Attribute)
-            and left.func.attr in ("lower", "casefold")
-            and key_of(left.func.value) == key
-        )
-        if key_of(left) != key and not lower:
-            return options
-        if isinstance(op, ast.In):
-            if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-                return options
-            wanted = [self.of(element) if element in self.module.parents else _constant(element) for element in right.elts]
-        else:
-            wanted = [self.of(right) if right in self.module.parents else _constant(right)]
-        if not all(value.certain and len(value.options) == 1 for value in wanted):
-            return options
-        constants = [value.constants[0] for value in wanted]
-        if isinstance(op, (ast.Eq, ast.Is, ast.In)):
-            return _equal(options, constants, truth, lower)
-        return frozenset(o for o in options if compare(o, op, Known(constants[0])) is not (not truth))
-
-
-def truthy(option: Option) -> bool | None:
-    """Whether a value counts as true; None where that is not known."""
-    if isinstance(option, Known):
-        return bool(option.value)
-    if option.kind in ("device", "object") or option.contains or (option.least or 0) > 0:
-        return True
-    return None
-
-
-def compare(one: Option, op: ast.cmpop, other: Option) -> bool | None:
-    """The outcome of a comparison of two possibilities; None where that is not known."""
-    if isinstance(one, Known) and isinstance(other, Known):
-        a, b = one.value, other.value
-        try:
-            match op:
-                case ast.Eq():
-                    return a == b
-                case ast.NotEq():
-                    return a != b
-                case ast.Is():
-                    return a is b or (a == b and type(a) is type(b))
-                case ast.IsNot():
-                    return not (a is b or (a == b and type(a) is type(b)))
-                case ast.In():
-                    return a in b  # type: ignore[operator]
-                case ast.NotIn():
-                    return a not in b  # type: ignore[operator]
-                case ast.Lt():
-                    return bool(a < b)  # type: ignore[operator]
-                case ast.LtE():
-                    return bool(a <= b)  # type: ignore[operator]
-                case ast.Gt():
-                    return bool(a > b)  # type: ignore[operator]
-                case ast.GtE():
-                    return bool(a >= b)  # type: ignore[operator]
-        except TypeError:
-            return None
-        return None
-    if isinstance(one, Unknown) and isinstance(other, Known) and one.least is not None:
-        return _at_least(one.least, op, other.value)
-    if isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
-        apart = one.kind != other.kind and "NoneType" in (one.kind, other.kind) and "" not in (one.kind, other.kind)
-        return isinstance(op, (ast.NotEq, ast.IsNot)) if apart else None
-    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(one, Known) and isinstance(other, Unknown):
-        held = isinstance(one.value, str) and one.value in other.contains
-        return isinstance(op, ast.In) if held and one.value else None
-    return None
-
-
-def _at_least(least: int, op: ast.cmpop, other: Constant) -> bool | None:
-    """The outcome of a comparison for a number of which only a lower bound is known."""
-    if not isinstance(other, int):
-        return {ast.Is: False, ast.IsNot: True, ast.Eq: False, ast.NotEq: True}.get(type(op))
-    match op:
-        case ast.Gt() if other < least:
-            return True
-        case ast.GtE() if other <= least:
-            return True
-        case ast.Lt() if other <= least:
-            return False
-        case ast.LtE() if other < least:
-            return False
-        case ast.Eq() if other < least:
-            return False
-        case ast.NotEq() if other < least:
-            return True
-    return None
-
-
-def _all_known(options: Options) -> bool:
-    return all(isinstance(o, Known) for o in options)
-
-
-def _constant(node: ast.expr) -> Value:
-    return Value(frozenset({Known(node.value)}) if isinstance(node, ast.Constant) and _plain(node.value) else ANYTHING)
-
-
-def _plain(value: object) -> bool:
-    return value is None or isinstance(value, (str, int, float, bool, bytes))
-
-
-def _equal(options: Options, constants: list[Constant], truth: bool, lower: bool) -> Options:
-    def matches(option: Known) -> bool:
-        value = option.value.lower() if lower and isinstance(option.value, str) else option.value
-        return any(value == c and (value is None) == (c is None) for c in constants)
-
-    known = frozenset(o for o in options if isinstance(o, Known) and matches(o) is truth)
-    unknown = frozenset(o for o in options if isinstance(o, Unknown))
-    if not truth:
-        return known | unknown
-    fitting = {Known(c) for c in constants for o in unknown if o.kind in ("", Known(c).kind) and not lower}
-    if lower and unknown:
-        fitting = {Known(c) for c in constants}
-    return known | fitting
-
-
-def _containing(options: Options, part: str, truth: bool, test: Callable[[str], bool]) -> Options:
-    kept: set[Option] = set()
-    for option in options:
-        if isinstance(option, Known):
-            if isinstance(option.value, str) and test(option.value) is truth:
-                kept.add(option)
-        elif truth and option.kind in ("", "str"):
-            kept.add(replace(option, kind="str", contains=part))
-        elif not truth:
-            kept.add(option)
-    return frozenset(kept)
 
 
 def _normal(test: ast.expr) -> tuple[str, bool]:

@@ -9,7 +9,6 @@ from torchmigrate.calls import bind
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.flow import key_of
 from torchmigrate.module import CallSite, Module
-from torchmigrate.values import Values
 from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.search import GpuSearch
@@ -52,7 +51,7 @@ class InitDeviceId(Codemod):
         partials = list(_partials(module))
         if not found and not partials and not any(module.references(*MESH)):
             return
-        search = GpuSearch(Values(module))
+        search = GpuSearch(module.values)
         found.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
         sites = [InitSite(self, search, site) for site in found]
         for site in sites:
@@ -83,6 +82,7 @@ def _unresolved(module: Module) -> Iterator[CallSite]:
 def _partials(module: Module) -> Iterator[ast.Call]:
     for reference, _ in module.references(*c10d("init_process_group")):
         parent = module.parents.get(reference)
-        if isinstance(parent, ast.Call) and parent.args and parent.args[0] is reference:
-            if module.resolve(parent.func).names & _PARTIAL:
-                yield parent
+        if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not reference:
+            continue
+        if module.resolve(parent.func).names & _PARTIAL:
+            yield parent

@@ -42,7 +42,7 @@ class NewGroupCollective(Codemod):
         sites = list(module.calls(*c10d("new_group")))
         if not sites:
             return
-        values = Values(module)
+        values = module.values
         if self._default_is_other(values):
             return
         for site in sites:
@@ -86,7 +86,8 @@ class NewGroupCollective(Codemod):
         given = binding.get("backend")
         if given is not None:
             backend = backend_of(values, given, values.facts(call))
-            if backend.never or all(name.startswith("nccl-") for name in backend.nccl) and backend.nccl:
+            fresh = bool(backend.nccl) and all(name.startswith("nccl-") for name in backend.nccl)
+            if backend.never or fresh:
                 return True
         options = binding.get("pg_options")
         return options is not None and re.search(r"lazy_init\s*=\s*True", values.module.text) is not None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from torchmigrate.carry import Refused, carry
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
-from torchmigrate.values import Facts, Known, Leaf, Option, Unknown, Values
+from torchmigrate.possible import Known, Option, Unknown
+from torchmigrate.values import Facts, Leaf, Values
 
 _NCCL = frozenset({"nccl", "nccl2", "nccl-lazy"})
 
@@ -130,10 +131,9 @@ def guard(values: Values, backend: Backend, call: ast.Call, facts: Facts, quote:
         cuda = cuda_guard(values.module, call, implied)
         if cuda is None:
             return None
-        excluded = [name for name in backend.other]
-        tests = [f"{subject} != {quote}{name}{quote}" for name in excluded] if not backend.unknown else []
         if backend.unknown:
             return None
+        tests = [f"{subject} != {quote}{name}{quote}" for name in backend.other]
         return Guard(" and ".join([*tests, cuda.text]), cuda.facts, cuda.imports)
     return Guard(_comparison(subject, backend, quote), Facts(after.conditions, True))
 

@@ -9,8 +9,16 @@ from torchmigrate.carry import Carried, Refused, carry
 from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
-from torchmigrate.values import Facts, Known, Leaf, Values
-from torchmigrate_codemods.torch_2_15.init_device.evidence import CUDA_TEXT, CURRENT, Evidence, Evidences, index_of, names_index
+from torchmigrate.possible import Known, Unknown
+from torchmigrate.values import Facts, Leaf, Values
+from torchmigrate_codemods.torch_2_15.init_device.evidence import (
+    CUDA_TEXT,
+    CURRENT,
+    Evidence,
+    Evidences,
+    index_of,
+    names_index,
+)
 
 _BAD = {
     "negative": "may get -1",
@@ -215,7 +223,7 @@ class Writer:
                 shapes.add("device" if CUDA_TEXT.fullmatch(option.value) else "other")
             elif isinstance(option, Known) and isinstance(option.value, int):
                 shapes.add("device" if option.value >= 0 else "negative")
-            elif "cuda:" in option.contains or option.kind == "int":
+            elif option.kind == "int" or (isinstance(option, Unknown) and "cuda:" in option.contains):
                 shapes.add("device")
             else:
                 shapes.add("unknown")
@@ -268,7 +276,9 @@ def _formatted(node: ast.expr | None) -> ast.expr | None:
             return value
         case ast.BinOp(left=ast.Constant(value="cuda:%d" | "cuda:%s" | "cuda:%i"), op=ast.Mod(), right=right):
             return right if not isinstance(right, ast.Tuple) else right.elts[0] if len(right.elts) == 1 else None
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value="cuda:{}"), attr="format"), args=[value], keywords=[]):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(value="cuda:{}"), attr="format"), args=[value], keywords=[]
+        ):
             return value
         case ast.BinOp(
             left=ast.Constant(value="cuda:"),

@@ -12,7 +12,8 @@ from torchmigrate.calls import default_of
 from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.functions import FunctionNode
 from torchmigrate.module import Module
-from torchmigrate.values import Facts, Known, Values
+from torchmigrate.possible import Known
+from torchmigrate.values import Facts, Values
 
 Kind = Literal["set", "built", "used"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from torchmigrate.flow import Definition, key_of, settled
-from torchmigrate.values import Facts, Known, Values
+from torchmigrate.possible import Known
+from torchmigrate.values import Facts, Values
 from torchmigrate_codemods.spellings import c10d
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

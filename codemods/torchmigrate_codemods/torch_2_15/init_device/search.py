@@ -101,8 +101,8 @@ class GpuSearch:
                 return Search(self.writer.preferred(device, one, call, facts), candidates=candidates)
         if devices:
             one = devices[0][0]
-            why = self._condition(one.node, call, facts)
-            return Search(None, f"{one.shown} on line {self.module.line(one.node)} runs only {why}", candidates)
+            when = self._condition(one.node, call, facts)
+            return Search(None, f"{one.shown} on line {self.module.line(one.node)} runs only {when}", candidates)
         return Search()
 
     def _relevant(self, known: list[tuple[Evidence, Status]], call: ast.Call) -> list[tuple[Evidence, Status]]:

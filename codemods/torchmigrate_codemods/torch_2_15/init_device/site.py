@@ -12,7 +12,8 @@ from torchmigrate.edits import SetArgument
 from torchmigrate.imports import Import
 from torchmigrate.model import Safety
 from torchmigrate.module import CallSite
-from torchmigrate.values import Facts, Known
+from torchmigrate.possible import Known
+from torchmigrate.values import Facts
 from torchmigrate.versions import older
 from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import (

@@ -11,7 +11,8 @@ from torchmigrate.codemod import Plan
 from torchmigrate.edits import SetArgument
 from torchmigrate.flow import key_of
 from torchmigrate.model import Safety
-from torchmigrate.values import Facts, Known
+from torchmigrate.possible import Known
+from torchmigrate.values import Facts
 from torchmigrate_codemods.point_to_point import NEW_GROUP
 from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of, guard, surely_nccl
