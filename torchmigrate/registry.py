@@ -135,23 +135,36 @@ class Registry(Generic[R]):
         return f"unknown {'code' if looks_like_code else 'rule'} {word}{f' in {option}' if option else ''}{hint}"
 
 
-def rules(files: Sequence[str] = (), cached: bool = True) -> Registry[Rule]:
+def rules(files: Sequence[str] = (), save: bool = True) -> Registry[Rule]:
     """What `load` finds, as data; kept from run to run, so that a run without candidates need not import the rules.
 
-    Not kept: with files to load, when anything failed to load, and for packages whose code cannot be located.
+    Only what is installed is kept, and only when all of it loads and its code can be located. With `save` off nothing
+    is written.
     """
+    installed = _installed(save)
+    if not files:
+        return installed
+    loaded = load(files, path=[])
+    more = [Rule.of(codemod) for codemod in loaded.codemods]
+    codes = {rule.code for rule in installed.codemods}
+    if any(rule.code in codes for rule in more):
+        whole = load(files)
+        return Registry(tuple(Rule.of(codemod) for codemod in whole.codemods), whole.errors)
+    return Registry(_in_order([*installed.codemods, *more]), (*installed.errors, *loaded.errors))
+
+
+def _installed(save: bool) -> Registry[Rule]:
+    entries = entry_points()
+    code = fingerprint({entry.value.partition(":")[0] for entry in entries})
     store = None
-    if cached and not files:
-        entries = entry_points()
-        code = fingerprint({entry.value.partition(":")[0] for entry in entries})
-        if code is not None:
-            store = cache.Store(cache.key(b"rules", sys.version, code, *map(repr, entries)))
-            kept = store.get(b"rules")
-            if kept is not None:
-                return Registry(pickle.loads(kept))
-    loaded = load(files)
+    if code is not None:
+        store = cache.Store(cache.key(b"rules", sys.version, code, *map(repr, entries)))
+        kept = store.get(b"rules")
+        if kept is not None:
+            return Registry(pickle.loads(kept))
+    loaded = load()
     found = Registry(tuple(Rule.of(codemod) for codemod in loaded.codemods), loaded.errors)
-    if store is not None and not found.errors:
+    if save and store is not None and not found.errors:
         store.put(b"rules", pickle.dumps(found.codemods))
         store.save()
     return found
@@ -203,7 +216,7 @@ def load(files: Sequence[str] = (), path: Sequence[str] | None = None) -> Regist
         except Exception as error:
             said = f"{type(error).__name__}: {error}" if not isinstance(error, _Refused) else str(error)
             errors.append(FileError(name, None, None, "TM003", f"these codemods failed to load: {said}"))
-    return Registry(tuple(sorted(found, key=lambda codemod: _order(codemod.code))), tuple(errors))
+    return Registry(_in_order(found), tuple(errors))
 
 
 def select(select: Iterable[str] = (), ignore: Iterable[str] = (), files: Sequence[str] = ()) -> list[type[Codemod]]:
@@ -272,9 +285,14 @@ def _picks(codemod: type[Codemod] | Rule, word: str) -> bool:
     return _matches(codemod, word) and (codemod.default or named)
 
 
-def _order(code: str) -> tuple[str, int]:
-    letters = code.rstrip("0123456789")
-    return letters, int(code[len(letters) :] or 0)
+def _in_order(found: Iterable[R]) -> tuple[R, ...]:
+    """By the letters of their codes, then by number."""
+
+    def order(one: R) -> tuple[str, int]:
+        letters = one.code.rstrip("0123456789")
+        return letters, int(one.code[len(letters) :] or 0)
+
+    return tuple(sorted(found, key=order))
 
 
 def _resolve(value: str) -> object:
