@@ -7,6 +7,7 @@ plans are carried out together, and the result is parsed and compiled before any
 from __future__ import annotations
 
 import ast
+import codecs
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -85,6 +86,21 @@ def process(
     if policy.propose:
         result = replace(result, proposals=_proposals(data, source, module, offers))
     return _carry_out(result, data, source, module, offers, policy, kind)
+
+
+def unreadable(path: str, before: bytes, after: bytes, project: Project, kind: str = "python") -> str | None:
+    """Why a file's new content, written by a person, cannot be taken; None when it can."""
+    try:
+        source, module = _open(path, before, project, kind)
+        text = after[len(codecs.BOM_UTF8) :] if source.bom else after
+        decoded = text.decode(source.encoding)
+        if kind == "python":
+            parse_python(decoded)
+    except SourceError as error:
+        return f"line {error.line}: {error.message}" if error.line else error.message
+    except UnicodeDecodeError as error:
+        return str(error)
+    return None if _readable(module, decoded, kind) else "the file would no longer be readable"
 
 
 def gather(

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,13 +80,23 @@ def _common(a: bytes, b: bytes) -> int:
 class Answer:
     """A decision that a person made about one change of one file.
 
-    `edited` is the text that the reviewer wrote instead of the proposed one, if any.
+    `edited` is what the reviewer wrote instead of the proposed code, if any; `digest` that of the file's content then.
     """
 
     path: str
     key: str
     decision: Decision
     edited: str | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A file of a review in which nothing is left to decide: its digest then, and the keys of what was left in it."""
+
+    path: str
+    digest: str
+    left: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,7 @@ class Run:
     replacements: tuple[Replacement, ...] = ()
     written: frozenset[int] = frozenset()
     finished: bool = False
+    settled: tuple[Settled, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -125,6 +137,7 @@ class Journal:
         self._file = file
         self.run = run
         self._count = 0
+        self._lock = threading.Lock()
 
     @classmethod
     def start(
@@ -172,9 +185,14 @@ class Journal:
                 "verdict": a.decision.verdict.value,
                 "choice": a.decision.choice,
                 "edited": a.edited,
+                "digest": a.digest,
             }
             for a in answers
         )
+
+    def settle(self, settled: Settled) -> None:
+        """Note that nothing is left to decide in a file."""
+        self._append([{"settled": settled.path, "digest": settled.digest, "left": list(settled.left)}])
 
     def intend(self, replacements: Iterable[Replacement]) -> list[int]:
         """Keep what is about to be written; the numbers returned are for `wrote`."""
@@ -201,9 +219,10 @@ class Journal:
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         text = b"".join(json.dumps(line, ensure_ascii=True).encode("ascii") + b"\n" for line in lines)
         if text:
-            self._file.write(text)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            with self._lock:
+                self._file.write(text)
+                self._file.flush()
+                os.fsync(self._file.fileno())
 
 
 def _lock(file: IO[bytes]) -> bool:
@@ -273,11 +292,14 @@ def _parse(path: Path) -> Run:
     if not lines or lines[0].get("schema") != SCHEMA:
         raise ValueError("not a journal of this version")
     head, answers, replacements, written = lines[0], list[Answer](), list[Replacement](), set[int]()
+    settled: list[Settled] = []
     finished = False
     for line in lines[1:]:
         if "answer" in line:
             decision = Decision(Verdict(line["verdict"]), line["choice"])
-            answers.append(Answer(line["path"], line["answer"], decision, line["edited"]))
+            answers.append(Answer(line["path"], line["answer"], decision, line["edited"], line.get("digest", "")))
+        elif "settled" in line:
+            settled.append(Settled(line["settled"], line["digest"], tuple(line["left"])))
         elif "intent" in line:
             replacements.append(Replacement(**{name: line[name] for name in Replacement.__slots__}))
         elif "wrote" in line:
@@ -295,6 +317,7 @@ def _parse(path: Path) -> Run:
         tuple(replacements),
         frozenset(written),
         finished,
+        tuple(settled),
     )
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "audit": ("audit", "audit", "Count what each project has to know before it upgrades."),
     "list": ("rules", "list_rules", "List the rules."),
     "explain": ("explain", "explain", "Explain a rule: why, before and after, limits."),
+    "resume": ("resume", "resume", "Go on with a review that was stopped."),
     "runs": ("undo", "list_runs", "List past runs that wrote files."),
     "undo": ("undo", "undo", "Put back what a run wrote, byte for byte."),
     "bowler": ("bowler", "bowler", "Apply a script written for Bowler."),

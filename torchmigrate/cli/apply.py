@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -28,6 +27,8 @@ def mode_flags(function: F) -> F:
     """Flags that say whether files are written."""
     for decorator in (
         click.option("--allow-dirty", is_flag=True, help="Write files that hold uncommitted edits too."),
+        click.option("-i", "--interactive", is_flag=True, help="Ask about each change (the default on a terminal)."),
+        click.option("--yes-safe", is_flag=True, help="Write the safe changes, ask about the rest."),
         click.option("-y", "--yes", is_flag=True, help="Write all changes without asking."),
         click.option("-n", "--dry-run", is_flag=True, help="Show what would be written, write nothing."),
     ):
@@ -58,16 +59,22 @@ def apply(**given: Any) -> int:
 @options.talk
 def diff(**given: Any) -> int:
     """Show as a diff what `apply --yes` with the same flags would write; writes nothing."""
-    return migrate(given | {"dry_run": True, "yes": False, "allow_dirty": False})
+    return migrate(
+        given | {"dry_run": True, "yes": False, "allow_dirty": False, "interactive": False, "yes_safe": False}
+    )
 
 
 def migrate(given: dict[str, Any]) -> int:
     """Carry out `apply` with the flags given; the exit code. Raises UsageError and click.UsageError."""
     dry_run, yes, allow_dirty = given.pop("dry_run"), given.pop("yes"), given.pop("allow_dirty")
-    if dry_run and yes:
-        raise click.UsageError("--dry-run and --yes contradict each other")
-    if not (dry_run or yes or given["patch_out"]):
-        _refuse_to_ask()
+    asks = {"--interactive": given.pop("interactive"), "--yes-safe": given.pop("yes_safe")}
+    for flag, is_given in {**asks, "--dry-run": dry_run}.items():
+        if is_given and yes:
+            raise click.UsageError(f"{flag} and --yes contradict each other")
+        if is_given and dry_run and flag != "--dry-run":
+            raise click.UsageError(f"{flag} and --dry-run contradict each other")
+    if any(asks.values()) or not (dry_run or yes or given["patch_out"]):
+        return _review(given, yes_safe=asks["--yes-safe"], allow_dirty=allow_dirty)
     show = show_from(given)
     unsafe, name = given.pop("unsafe"), given["stdin_filename"]
     settings, _ = options.settings(given)
@@ -88,11 +95,25 @@ def migrate(given: dict[str, Any]) -> int:
     return _write(summary, show, settings)
 
 
-def _refuse_to_ask() -> None:
-    remedy = "add --yes to apply everything or --dry-run to look"
-    if sys.stdin.isatty() and sys.stderr.isatty():
-        raise click.UsageError(f"asking about each change is not there yet: {remedy}")
-    raise click.UsageError(f"not a terminal: {remedy}")
+_NOT_IN_A_REVIEW = ("patch_out", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
+
+
+def _review(given: dict[str, Any], *, yes_safe: bool, allow_dirty: bool) -> int:
+    """Ask about each change on the terminal."""
+    from torchmigrate.cli import review
+
+    review.refuse_without_terminal()
+    for name in _NOT_IN_A_REVIEW:
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --yes or --dry-run")
+    if given["form"] != "text":
+        raise click.UsageError("--format needs --yes or --dry-run")
+    show = show_from(given)
+    del given["unsafe"]
+    settings, _ = options.settings(given)
+    if "-" in settings.paths:
+        raise click.UsageError("the path - needs --yes or --dry-run")
+    return review.start(settings, colour=show.colour, yes_safe=yes_safe, allow_dirty=allow_dirty)
 
 
 def _filter(settings: Settings, name: str | None, policy: Policy, show: Show, *, writes: bool, unsafe: bool) -> int:

@@ -1,0 +1,394 @@
+"""The state of a review: questions, answers, where the reviewer is. No input or output here.
+
+A question is one change (with all its places) or several changes of the same lines, until they are split. Files come in
+one by one while the run goes on; a file is complete when each of its questions has an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torchmigrate import diff
+from torchmigrate.model import Decision, FileResult, Finding, Hunk, Proposal, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Lines that the reviewer wrote in place of `count` lines of the file as it was read, from 0-based line `start`."""
+
+    start: int
+    count: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An answer to one question: what was decided, and what the reviewer wrote instead of the proposed code."""
+
+    decision: Decision
+    drafts: tuple[Draft, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing to decide. `keys` are the decision keys that an answer counts for.
+
+    `answers` are the proposals, one for each choice; empty for a report without choices. `parts` are the questions that
+    this one falls into when it is split.
+    """
+
+    path: str
+    keys: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    answers: tuple[Proposal, ...] = ()
+    parts: tuple[Question, ...] = ()
+
+    @property
+    def offers(self) -> bool:
+        """Whether there is code to accept, so that `y` means something."""
+        return bool(self.answers) and self.findings[0].after is not None
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The codes of the rules that ask."""
+        return frozenset(finding.code for finding in self.findings)
+
+    def hunks(self, choice: int = 0) -> tuple[Hunk, ...]:
+        """What an answer would change."""
+        return next((answer.hunks for answer in self.answers if answer.choice == choice), ())
+
+
+@dataclass(eq=False, slots=True)
+class FileReview:
+    """The questions and answers of one file. `before` is its content when it was looked at, `digest` that content's."""
+
+    path: str
+    digest: str
+    questions: list[Question]
+    given: dict[str, Given] = field(default_factory=dict)
+
+    def decided(self, question: Question) -> Given | None:
+        """The answer to a question, or None."""
+        return self.given.get(question.keys[0]) if all(key in self.given for key in question.keys) else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to ask."""
+        return all(self.decided(question) is not None for question in self.questions)
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """The decisions by key; a change that the reviewer rewrote counts as declined, its drafts are apart."""
+        return {key: Decision(Verdict.DECLINE) if given.drafts else given.decision for key, given in self.given.items()}
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """What the reviewer wrote, each draft once, in order of position."""
+        found = {draft: None for given in self.given.values() for draft in given.drafts}
+        return sorted(found, key=lambda draft: draft.start)
+
+
+@dataclass(slots=True)
+class Step:
+    """What an answer led to: keys answered by path, files now complete, files complete before that are open again."""
+
+    answered: list[tuple[str, str, Given]] = field(default_factory=list)
+    completed: list[FileReview] = field(default_factory=list)
+    reopened: list[FileReview] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """An answer for all that a rule still asks; `label` picks among choices."""
+
+    decision: Decision
+    label: str
+
+
+def questions(result: FileResult) -> list[Question]:
+    """The questions of one file, in order of position. Suppressed findings are not asked about."""
+    by_key: dict[str, list[Finding]] = {}
+    for finding in result.findings:
+        if finding.suppressed is None:
+            by_key.setdefault(finding.decision_key, []).append(finding)
+    singles: dict[str, Question] = {}
+    for key, found in by_key.items():
+        answers = tuple(p for p in result.proposals if p.keys == (key,))
+        singles[key] = Question(result.path, (key,), tuple(found), answers)
+    asked: list[Question] = []
+    together: set[str] = set()
+    for proposal in result.proposals:
+        parts = [singles[key] for key in proposal.keys if key in singles]
+        plain = len(parts) == len(proposal.keys) > 1 and all(len(part.answers) == 1 for part in parts)
+        if plain and not together & set(proposal.keys):
+            together |= set(proposal.keys)
+            findings = tuple(f for part in parts for f in part.findings)
+            asked.append(Question(result.path, proposal.keys, findings, (proposal,), tuple(parts)))
+    asked += [question for key, question in singles.items() if key not in together]
+    return sorted(asked, key=_position)
+
+
+def _position(question: Question) -> tuple[int, int, int, str]:
+    first = min(question.findings, key=lambda f: (f.cell or 0, f.span.line, f.span.column))
+    return first.cell or 0, first.span.line, first.span.column, question.keys[0]
+
+
+class Review:
+    """A review in progress."""
+
+    def __init__(self) -> None:
+        self.files: list[FileReview] = []
+        self._standing: dict[str, _Standing] = {}
+        self._file = 0
+        self._index = 0
+        self._history: list[tuple[list[tuple[FileReview, str]], dict[str, _Standing]]] = []
+
+    # -- what there is -----------------------------------------------------------------------------------------
+
+    def add(self, result: FileResult, remembered: Mapping[str, Given] | None = None) -> Step:
+        """Take up a file that has been looked at, with answers that are already known."""
+        file = FileReview(result.path, result.digest, questions(result))
+        step = Step()
+        if not file.questions:
+            return step
+        self.files.append(file)
+        known = remembered or {}
+        for question in list(file.questions):
+            if question.parts and len({known.get(key) for key in question.keys}) > 1:
+                self._split(file, question)
+        for question in file.questions:
+            for key in question.keys:
+                if key in known:
+                    file.given[key] = known[key]
+        self._apply_standing(file, step)
+        if file.complete:
+            step.completed.append(file)
+        return step
+
+    @property
+    def total(self) -> int:
+        """How many questions are known so far."""
+        return sum(len(file.questions) for file in self.files)
+
+    @property
+    def number(self) -> int:
+        """The 1-based number of the current question among all known ones."""
+        return sum(len(file.questions) for file in self.files[: self._file]) + self._index + 1
+
+    @property
+    def current(self) -> tuple[FileReview, Question] | None:
+        """The question at the cursor, decided or not."""
+        if self._file < len(self.files) and self._index < len(self.files[self._file].questions):
+            file = self.files[self._file]
+            return file, file.questions[self._index]
+        return None
+
+    def undecided(self, *, after: bool = False, before: bool = False) -> int:
+        """How many questions have no answer: all, or only those after or before the cursor."""
+        here = (self._file, self._index)
+        return sum(
+            file.decided(question) is None
+            for at, file, question in self._all()
+            if not (after and at <= here) and not (before and at >= here)
+        )
+
+    def _all(self) -> Iterator[tuple[tuple[int, int], FileReview, Question]]:
+        for number, file in enumerate(self.files):
+            for index, question in enumerate(file.questions):
+                yield (number, index), file, question
+
+    # -- moving ------------------------------------------------------------------------------------------------
+
+    def seek(self) -> bool:
+        """Move on to the first question from the cursor on that has no answer; False when there is none."""
+        here = (self._file, self._index)
+        for at, file, question in self._all():
+            if at >= here and file.decided(question) is None:
+                self._file, self._index = at
+                return True
+        return False
+
+    def rewind(self) -> bool:
+        """Move to the first question of all that has no answer; False when there is none."""
+        self._file = self._index = 0
+        return self.seek()
+
+    def step(self, direction: int) -> bool:
+        """Move to the next (1) or previous (-1) question without an answer; False when there is none."""
+        here = (self._file, self._index)
+        places = [at for at, file, question in self._all() if file.decided(question) is None and at != here]
+        places = [at for at in places if (at > here) == (direction > 0)]
+        if not places:
+            return False
+        self._file, self._index = places[0] if direction > 0 else places[-1]
+        return True
+
+    def go(self, number: int) -> bool:
+        """Move to a question by its number, decided or not; False when there is no such number."""
+        for position, (at, _, _) in enumerate(self._all(), 1):
+            if position == number:
+                self._file, self._index = at
+                return True
+        return False
+
+    def split(self) -> bool:
+        """Split the current question into its changes; False when it is only one."""
+        current = self.current
+        if current is None or not current[1].parts:
+            return False
+        self._split(*current)
+        return True
+
+    def _split(self, file: FileReview, question: Question) -> None:
+        at = file.questions.index(question)
+        file.questions[at : at + 1] = sorted(question.parts, key=_position)
+
+    # -- answering ---------------------------------------------------------------------------------------------
+
+    def answer(self, given: Given) -> Step:
+        """Answer the current question."""
+        assert self.current is not None
+        return self._answer([self.current], given)
+
+    def answer_file(self, given: Given) -> Step:
+        """Answer the current question and all later undecided ones of its file; taking leaves reports to be asked."""
+        assert self.current is not None
+        file, _ = self.current
+        takes = given.decision.verdict is Verdict.ACCEPT
+        later = [q for q in file.questions[self._index + 1 :] if file.decided(q) is None and (q.offers or not takes)]
+        plain = Given(Decision(given.decision.verdict))
+        first = self._answer([self.current], given)
+        step = self._answer([(file, question) for question in later], plain)
+        batch, standing = self._history.pop()
+        self._history[-1] = (self._history[-1][0] + batch, standing)
+        completed = list(dict.fromkeys([*first.completed, *step.completed]))
+        return Step(first.answered + step.answered, completed)
+
+    def answer_rule(self, given: Given) -> Step:
+        """Answer the current question, and for its rules all that is or will be undecided after it."""
+        assert self.current is not None
+        _, question = self.current
+        before = dict(self._standing)
+        label = _label(question, given.decision.choice)
+        step = self._answer([self.current], given)
+        for code in question.codes:
+            self._standing[code] = _Standing(given.decision, label)
+        batch = self._history[-1][0]
+        for number, file in enumerate(self.files):
+            if number >= self._file:
+                was = file.complete
+                counted = len(step.answered)
+                self._apply_standing(file, step, after=self._index if number == self._file else -1)
+                batch += [(file, key) for _, key, _ in step.answered[counted:]]
+                if file.complete and not was:
+                    step.completed.append(file)
+        self._history[-1] = (batch, before)
+        return step
+
+    def _answer(self, asked: Sequence[tuple[FileReview, Question]], given: Given) -> Step:
+        step = Step()
+        batch: list[tuple[FileReview, str]] = []
+        for file, question in asked:
+            for key in question.keys:
+                file.given[key] = given
+                batch.append((file, key))
+                step.answered.append((file.path, key, given))
+            if file.complete and file not in step.completed:
+                step.completed.append(file)
+        self._history.append((batch, dict(self._standing)))
+        return step
+
+    def _apply_standing(self, file: FileReview, step: Step, after: int = -1) -> None:
+        for question in list(file.questions):
+            answered = question.codes & set(self._standing)
+            if question.parts and file.decided(question) is None and answered and answered != question.codes:
+                self._split(file, question)
+        for index, question in enumerate(file.questions):
+            if index <= after or file.decided(question) is not None or not question.codes <= set(self._standing):
+                continue
+            standing = self._standing[min(question.codes)]
+            decision = _fitting(question, standing)
+            if decision is None:
+                continue
+            for key in question.keys:
+                file.given[key] = Given(decision)
+                step.answered.append((file.path, key, file.given[key]))
+
+    def undo(self) -> Step | None:
+        """Take the last answer back and go to its question; None when there is nothing to take back."""
+        if not self._history:
+            return None
+        batch, self._standing = self._history.pop()
+        step = Step()
+        open_again: list[FileReview] = []
+        for file, key in batch:
+            if file.complete and file not in open_again:
+                open_again.append(file)
+            file.given.pop(key, None)
+        step.reopened = open_again
+        first_file, first_key = batch[0]
+        self._file = self.files.index(first_file)
+        self._index = next(i for i, q in enumerate(first_file.questions) if first_key in q.keys)
+        return step
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether an answer of this session can be taken back."""
+        return bool(self._history)
+
+
+def _label(question: Question, choice: int) -> str:
+    choices = question.findings[0].choices
+    return choices[choice].label if choice < len(choices) else ""
+
+
+def _fitting(question: Question, standing: _Standing) -> Decision | None:
+    """The standing answer for another question of the rule: the same choice by its label, not merely by its number."""
+    if standing.decision.verdict is not Verdict.ACCEPT:
+        return standing.decision
+    if not question.answers:
+        return None
+    choices = question.findings[0].choices
+    for index, choice in enumerate(choices):
+        if choice.label == standing.label:
+            return Decision(Verdict.ACCEPT, index)
+    plain = question.offers and (not standing.label or not choices)
+    return Decision(Verdict.ACCEPT) if plain and standing.decision.choice == 0 else None
+
+
+class Overlap(Exception):
+    """What the reviewer wrote covers lines that another accepted change has changed."""
+
+
+def apply_drafts(before: bytes, after: bytes, drafts: Sequence[Draft]) -> bytes:
+    """`after`, which comes from `before`, with the reviewer's lines in it. Raises Overlap."""
+    blocks = [
+        (hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_count - hunk.old_count)
+        for hunk in diff.hunks(before, after, context=0)
+    ]
+    lines = diff.split_lines(after)
+    for draft in sorted(drafts, key=lambda d: d.start, reverse=True):
+        end = draft.start + draft.count
+        if any(first < end and draft.start < max(last, first + 1) for first, last, _ in blocks):
+            raise Overlap(f"line {draft.start + 1}")
+        moved = sum(grown for _, last, grown in blocks if last <= draft.start)
+        text = draft.text.encode("utf-8", "surrogateescape")
+        lines[draft.start + moved : end + moved] = [text]
+    return b"".join(lines)
+
+
+def drafts_of(hunks: Sequence[Hunk]) -> list[tuple[Draft, bytes]]:
+    """The lines that hunks change, without the context around them: what they become, and what they were."""
+    found = []
+    for hunk in hunks:
+        lines = list(hunk.lines)
+        lead = next(i for i, line in enumerate(lines) if line[:1] != b" ")
+        trail = next(i for i, line in enumerate(reversed(lines)) if line[:1] != b" ")
+        middle = lines[lead : len(lines) - trail]
+        old = b"".join(line[1:] for line in middle if line[:1] != b"+")
+        new = b"".join(line[1:] for line in middle if line[:1] != b"-")
+        count = sum(line[:1] != b"+" for line in middle)
+        text = new.decode("utf-8", "surrogateescape")
+        found.append((Draft(hunk.old_start + lead, count, text), old))
+    return found
