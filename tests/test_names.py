@@ -38,6 +38,7 @@ def asked(source: str) -> str:
 
 SURELY = {
     "plain import": "import torch\ntorch.distributed.init_process_group(HERE)",
+    "rebound by its own value": "import torch\ntorch = reload(torch.distributed.init_process_group(HERE))",
     "dotted import": "import torch.distributed\ntorch.distributed.init_process_group(HERE)",
     "deeper import binds the top": "import torch.distributed.fsdp\ntorch.distributed.init_process_group(HERE)",
     "module alias": "import torch.distributed as dist\ndist.init_process_group(HERE)",

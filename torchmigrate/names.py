@@ -172,12 +172,10 @@ class Names:
         if len(bindings) == 1:
             return bindings
         ordered = sorted(bindings, key=lambda b: b.position)
+        around: set[ast.AST] = {node, *self._around(node)} if same else set()
         if same and not self._in_loop(node):
-            before = [b for b in ordered if b.position < at]
+            before = [b for b in ordered if b.position < at and not (b.kind is Kind.ASSIGN and b.node in around)]
             ordered = before or ordered
-        around: set[ast.AST] = set()
-        if same:
-            around = {node, *self._around(node)}
         settled = (i for i, b in enumerate(ordered) if not b.conditional or self._precedes(b, at, around))
         return ordered[max(settled, default=0) :]
 

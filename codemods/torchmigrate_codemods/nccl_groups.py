@@ -15,8 +15,9 @@ from torchmigrate.calls import bind
 from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, imported, inits, is_lazy, names_lazy
 from torchmigrate_codemods.point_to_point import NEW_GROUP, Traffic, traffic
+from torchmigrate_codemods.spellings import c10d
 
-TRAFFIC, INIT, NAMED, HINDRANCE = (f"{LAZY}.{what}" for what in ("traffic", "init", "named", "hindrance"))
+TRAFFIC, INIT, MADE, NAMED, HINDRANCE = (f"{LAZY}.{what}" for what in ("traffic", "init", "made", "named", "hindrance"))
 _NN = "torch.distributed.nn"
 
 
@@ -76,6 +77,10 @@ def gathered(module: Module) -> Iterator[tuple[str, object]]:
     for call, binding in started:
         kind, leaves = backend(module, call, binding.get("backend"))
         yield INIT, (module.path, module.line(call), bound(binding), kind, leaves is not None, imports)
+    for site in module.calls(*c10d("new_group")):
+        given = bind(site.node, NEW_GROUP).get("backend")
+        if given is not None and backend(module, site.node, given)[0] in ("nccl", "either"):
+            yield MADE, (module.path, module.line(site.node))
     if LAZY in module.text and any(isinstance(at, ast.Constant) and is_lazy(at.value) for at in module.parents):
         yield NAMED, module.path
     yield from _hindrances(module)
@@ -132,6 +137,7 @@ class Facts:
 
     sent: tuple[Sent, ...] = ()
     inits: tuple[Init, ...] = ()
+    made: tuple[tuple[str, int], ...] = ()
     named: tuple[str, ...] = ()
     hindrances: tuple[tuple[str, int, str], ...] = ()
 
@@ -143,7 +149,7 @@ class Facts:
     @classmethod
     def read(cls, facts: Mapping[str, object], path: str = "", own: Iterable[tuple[str, object]] = ()) -> Facts:
         """Facts from plain values, with other ones in place of those of one file."""
-        kept: dict[str, list[tuple]] = {name: [] for name in (TRAFFIC, INIT, NAMED, HINDRANCE)}  # type: ignore[type-arg]
+        kept: dict[str, list[tuple]] = {name: [] for name in (TRAFFIC, INIT, MADE, NAMED, HINDRANCE)}  # type: ignore[type-arg]
         given: list[tuple[str, Any]] = [(name, v) for name in kept for v in cast("Iterable[Any]", facts.get(name, ()))]
         mine: list[tuple[str, Any]] = list(own)
         for name, value in (*((n, v) for n, v in given if _path(v) != path), *mine):
@@ -153,6 +159,7 @@ class Facts:
         return cls(
             tuple(Sent(*one) for one in kept[TRAFFIC]),
             tuple(Init(a, b, c, d, e, tuple(f)) for a, b, c, d, e, f in kept[INIT]),
+            tuple((a, b) for a, b in kept[MADE]),
             tuple(one[0] for one in kept[NAMED]),
             tuple((a, b, c) for a, b, c in kept[HINDRANCE]),
         )
@@ -173,9 +180,11 @@ class Facts:
         return next((f"{what} ({path}:{line})" for path, line, what in sorted(self.hindrances)), None)
 
     @property
-    def closed(self) -> bool:
-        """Whether every init call binds a device already, or starts another backend."""
-        return bool(self.inits) and not any(init.open for init in self.inits)
+    def quiet(self) -> bool:
+        """Whether nothing changes for the project: its NCCL groups bind a device already, or it has none."""
+        if not self.inits or any(init.open for init in self.inits):
+            return False
+        return any(init.bound for init in self.inits) or not self.made
 
     def sent_elsewhere(self, path: str, line: int) -> str | None:
         """The traffic of other files on the default group that runs under the init call at a place."""
@@ -198,7 +207,7 @@ class Facts:
         """Whether a group of the project is nccl-lazy, or becomes it through TM102."""
         if self.named:
             return True
-        if self.closed:
+        if self.quiet:
             return False
         if new := self.on("new"):
             return any(one.group == "nccl" or (one.group == "inherits" and self.inherited == "nccl") for one in new)

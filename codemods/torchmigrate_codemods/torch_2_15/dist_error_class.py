@@ -15,6 +15,7 @@ from torchmigrate_codemods.spellings import c10d, pull
 _DIST_ERROR = ("torch.distributed.DistBackendError", "torch._C._DistBackendError")
 _WIDE = frozenset({"RuntimeError", "Exception", "BaseException"})
 _CALLS = COLLECTIVES | frozenset(c10d("send", "recv", "isend", "irecv", "barrier", "batch_isend_irecv"))
+_INITS = frozenset(c10d("init_process_group"))
 _RECEIVES = frozenset(c10d("recv", "irecv"))
 _SCALED_MM = frozenset({"torch._scaled_mm"})
 _TESTS = frozenset(
@@ -26,25 +27,16 @@ _TESTS = frozenset(
         "unittest.TestCase.assertRaises",
     }
 )
+_OTHERWISE = 'torch 2.15 words this otherwise ("{}"), so the text no longer matches'
 _TEXTS = (
-    (
-        "NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp, invalid usage",
-        "Failed to initialize NCCL communicator: invalid usage",
-    ),
-    (
-        "Attempt to perform collective on tensor not on device passed to init_process_group",
-        "Expected tensor on cuda:0 but found tensor on cuda:1",
-    ),
-    ("NCCL communicator was aborted on rank 0.", "NCCL communicator was aborted after a previous error"),
-    ("ProcessGroupNCCL does not support recvAnysource", "Backend nccl2 does not support recvAnysource"),
-    ("Input tensor data type is not supported for NCCL process group", "Unsupported tensor data type for NCCL"),
-    ("No device associated with the default pg, not safe to split any process groups", "split_group works"),
-    (
-        "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE",
-        "Watchdog caught collective operation timeout: NCCL operation timed out",
-    ),
+    (r"nccl error(?!:)", _OTHERWISE.format("Failed to initialize NCCL communicator: invalid usage")),
+    ("attempt to perform collective", _OTHERWISE.format("Expected tensor on cuda:0 but found tensor on cuda:1")),
+    ("communicator was aborted on rank", _OTHERWISE.format("NCCL communicator was aborted after a previous error")),
+    ("processgroupnccl does not support", _OTHERWISE.format("Backend nccl2 does not support recvAnysource")),
+    ("data type is not supported for nccl", _OTHERWISE.format("Unsupported tensor data type for NCCL")),
+    ("timeout: worknccl", _OTHERWISE.format("caught collective operation timeout: NCCL operation timed out")),
+    ("not safe to split any process groups", "torch 2.15 never says this: NCCL groups are always bound to a device"),
 )
-_SHORTEST = 10
 _PLAIN_ERROR = (
     "the nccl of torch 2.15 raises a plain RuntimeError where 2.14 raised DistBackendError (tensor on another GPU, "
     "failed start, aborted communicator); catch RuntimeError, its base class"
@@ -78,7 +70,7 @@ class DistErrorClass(Codemod):
     triggers = (
         *(b"DistBackendError", b"_scaled_mm", b"NCCL error", b"WorkNCCL", b"NCCL communicator", b"recvAnysource"),
         *(b"not supported for NCCL", b"Attempt to perform collective", b"not safe to split"),
-        *(b"except TypeError", b"except (TypeError", b"except NotImplementedError"),
+        *(b"except TypeError", b"except (TypeError", b"except NotImplementedError", b"all_reduce("),
     )
     reference = pull(192281)
 
@@ -113,7 +105,8 @@ class DistErrorClass(Codemod):
             return
         if names & _WIDE or not nccl:
             return
-        if names & {"TypeError"} and any(one & _CALLS for one in called):
+        starts = any(one & _INITS for one in called)
+        if names & {"TypeError", "ValueError"} and not starts and any(one & _CALLS for one in called):
             yield self.report(kinds, _DTYPE)
         elif "NotImplementedError" in names and any(one & _RECEIVES for one in called):
             yield self.report(kinds, _ANY_SOURCE)
@@ -127,14 +120,10 @@ class DistErrorClass(Codemod):
                     yield self.report(call, _PLAIN_ERROR)
 
     def _text(self, module: Module, node: ast.Constant) -> Iterator[Plan]:
-        if len(node.value) < _SHORTEST or not _is_pattern(module, node):  # type: ignore[arg-type]
-            return
-        for piece in re.split(r"\.[*+]\??|[\^$|()]", re.sub(r"\\(\W)", r"\1", str(node.value))):
-            text = piece.strip().lower()
-            for old, new in _TEXTS:
-                if len(text) >= _SHORTEST and text in old.lower() and text not in new.lower():
-                    yield self.report(node, f'torch 2.15 words this otherwise ("{new}"), so the text no longer matches')
-                    return
+        text = re.sub(r"\\(\W)", r"\1", str(node.value)).lower()
+        found = next((message for pattern, message in _TEXTS if re.search(pattern, text)), None)
+        if found is not None and _is_pattern(module, node):
+            yield self.report(node, found)
 
 
 def _called(module: Module, body: list[ast.stmt]) -> list[frozenset[str]]:

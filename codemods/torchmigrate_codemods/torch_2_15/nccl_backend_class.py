@@ -66,7 +66,10 @@ class NcclBackendClass(Codemod):
     """
 
     code, name, area = "TM104", "nccl-backend-class", "distributed"
-    triggers = (b"ProcessGroupNCCL", b"_get_backend(", b"get_backend_impl", *(one.encode() for one in sorted(_TELLING)))
+    triggers = (
+        *(b"ProcessGroupNCCL", b"_get_backend(", b"get_backend_impl", _PENDING.encode()),
+        *(one.encode() for one in sorted(_TELLING)),
+    )
     reference = pull(192281)
 
     def check(self, module: Module) -> Iterator[Plan]:
@@ -107,12 +110,10 @@ class NcclBackendClass(Codemod):
                 return
         if _is_constructed(module, subject):
             return
-        if len(compare.ops) != 1 or (why := self._needs_legacy(module, compare, subject)) is not None:
-            yield self.report(compare, f"{_IS_OTHER}{'' if len(compare.ops) != 1 else why}")
-            return
+        used = _legacy_behind(module, compare, subject)
         names, imports = _three(module, node)
-        if not certain or names is None:
-            yield self.report(compare, _IS_OTHER)
+        if len(compare.ops) != 1 or not certain or names is None or used:
+            yield self.report(compare, f"{_IS_OTHER}{_needing(used)}")
             return
         word = "in" if isinstance(compare.ops[0], (ast.Is, ast.Eq)) else "not in"
         safety, note = self._handed_on(module, compare, subject)
@@ -130,21 +131,28 @@ class NcclBackendClass(Codemod):
         subject = test.args[0]
         if _is_constructed(module, subject) or _names_new_class(module, test.args[1]):
             return
-        why = self._needs_legacy(module, test, subject)
+        used = _legacy_behind(module, test, subject)
         names, imports = _three(module, node)
-        if why is not None or names is None or not certain:
-            yield self.report(
-                test, f"{_IS_OTHER}{why or '; ask for ProcessGroupNCCL2 and ProcessGroupNCCLLazy as well'}"
-            )
+        if names is None or not certain:
+            yield self.report(test, f"{_IS_OTHER}; ask for ProcessGroupNCCL2 and ProcessGroupNCCLLazy as well")
+            return
+        followers = [self._member(module, one, backend(module, one.value)) for one in used]
+        if not all(isinstance(one, Change) and one.safety is Safety.SAFE for one in followers):
+            yield self.report(test, f"{_IS_OTHER}{_needing(used)}")
             return
         parent = module.parents.get(node)
         code = (" | " if isinstance(parent, ast.BinOp) else ", ").join(names)
         if parent is test:
             code = f"({code})"
-        places = (Place(test, (Replace(node, code),)),)
         safety, note = self._handed_on(module, test, subject)
         message = f"{_IS_OTHER}{note}"
-        by_name = _by_configuration(module, test, subject) if parent is test else None
+        changes = [one for one in followers if isinstance(one, Change)]
+        places = (
+            Place(test, (Replace(node, code),), message),
+            *(Place(place.anchor, place.edits, one.message) for one in changes for place in one.places),
+        )
+        imports = (*imports, *(one for change in changes for one in change.imports))
+        by_name = _by_configuration(module, test, subject) if parent is test and not changes else None
         if by_name is not None and older(module.project.torch_min, "2.14"):
             expression, more = by_name
             yield self.change(test, Replace(test, expression), message=message, safety=safety, imports=more)
@@ -164,24 +172,6 @@ class NcclBackendClass(Codemod):
             evidence="keeps the style; torch 2.14 or newer" if alternatives else "",
             alternatives=alternatives,
         )
-
-    def _needs_legacy(self, module: Module, test: ast.expr, subject: ast.expr) -> str | None:
-        """Why a wider type test would be wrong: members of the old class that are used where the test came out true."""
-        key = key_of(subject)
-        here = module.function(test)
-        used = {
-            node.attr
-            for node in module.names.attributes
-            if key is not None
-            and node.attr in _MEMBERS
-            and key_of(node.value) == key
-            and module.function(node) is here
-            and _behind(module, test, node)
-        }
-        if not used:
-            return None
-        listed = "; ".join(f"{name} ({_MEMBERS[name]})" for name in sorted(used))
-        return f", and the code behind the test needs what only the old class has: {listed}"
 
     def _handed_on(self, module: Module, test: ast.expr, subject: ast.expr) -> tuple[Safety, str]:
         """Whether the function hands the object to code out of sight, which may need the old class."""
@@ -271,6 +261,29 @@ class NcclBackendClass(Codemod):
             yield self.change(node, Replace(node, code, (("name", side),)), message=message)
         elif side is node.left and isinstance(operator, (ast.In, ast.NotIn)) and _holds_nccl(other):
             yield self.report(node, f'{message}; list "nccl2" and "nccl-lazy" as well')
+
+
+def _legacy_behind(module: Module, test: ast.expr, subject: ast.expr) -> list[ast.Attribute]:
+    """The members of the old class that are used on an object where a test of it came out true."""
+    key = key_of(subject)
+    here = module.function(test)
+    return [
+        node
+        for node in module.names.attributes
+        if key is not None
+        and node.attr in _MEMBERS
+        and key_of(node.value) == key
+        and module.function(node) is here
+        and _behind(module, test, node)
+    ]
+
+
+def _needing(used: list[ast.Attribute]) -> str:
+    """What stands against a wider test, for messages."""
+    if not used:
+        return ""
+    listed = "; ".join(f"{name} ({_MEMBERS[name]})" for name in sorted({node.attr for node in used}))
+    return f", and the code behind the test needs what only the old class has: {listed}"
 
 
 def _behind(module: Module, test: ast.expr, node: ast.AST) -> bool:
@@ -367,7 +380,7 @@ def _is_tested(module: Module, node: ast.Attribute) -> bool:
 
 def _is_near(module: Module) -> bool:
     """Whether a file deals with backend objects at all, for members of objects of unknown origin."""
-    return any(word in module.text for word in ("_get_backend", "get_backend_impl", "ProcessGroup", "process_group"))
+    return any(word in module.text for word in ("_get_backend", "ProcessGroup", "process_group", "torch.distributed"))
 
 
 def _is_own_name(module: Module, node: ast.expr) -> bool:

@@ -26,8 +26,8 @@ class NcclBackendName(Codemod):
     with "nccl" is False for it, and the code takes the branch for gloo.
 
     `== "nccl"` (also `is dist.Backend.NCCL`, on lower-cased names, through a variable) becomes `.startswith("nccl")`,
-    `!=` its negation, and `in ("nccl", "gloo")` gets "nccl-lazy" as well. Tables that are looked up with the name, and
-    `match`, are reported.
+    `!=` its negation, and `in ("nccl", "gloo")` gets "nccl-lazy" as well; a variable that may be None is asked with
+    `in`. Tables that are looked up with the name, and `match`, are reported.
 
     Left alone: `"nccl" in dist.get_backend()`, comparisons with other backends, and names that do not come from
     `dist.get_backend`. Names such as "cpu:gloo,cuda:nccl" begin with neither and are as before.
@@ -62,8 +62,11 @@ class NcclBackendName(Codemod):
         for name, other in ((left, right), (right, left)):
             if _is_nccl(module, other) and _is_name(module, name):
                 text = module.source(other) if isinstance(other, ast.Constant) else '"nccl"'
-                negated = "" if isinstance(operator, (ast.Eq, ast.Is)) else "not "
-                code = f"{negated}$name.startswith({text})"
+                positive = isinstance(operator, (ast.Eq, ast.Is))
+                code = f"{'' if positive else 'not '}$name.startswith({text})"
+                if _may_be_none(module, name):
+                    lazy = text.replace("nccl", LAZY).replace("NCCL", LAZY.upper())
+                    code = f"$name {'in' if positive else 'not in'} ({text}, {lazy})"
                 yield self.change(node, Replace(node, code, (("name", name),)), message=_SAYS)
                 return
 
@@ -98,6 +101,11 @@ def _is_name(module: Module, node: ast.expr, depth: int = 0) -> bool:
             found = [one for one in origins(module, node) or [] if not isinstance(one, ast.Constant) or one.value]
             return bool(found) and all(one is not node and _is_name(module, one, depth + 1) for one in found)
     return False
+
+
+def _may_be_none(module: Module, node: ast.expr) -> bool:
+    """Whether a variable also holds None, as one that is filled later does."""
+    return any(isinstance(one, ast.Constant) and one.value is None for one in origins(module, node) or [])
 
 
 def _has_case(node: ast.Match) -> bool:

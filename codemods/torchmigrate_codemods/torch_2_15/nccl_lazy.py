@@ -66,7 +66,7 @@ class NcclLazy(Codemod):
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for the groups that carry point-to-point traffic."""
         facts = Facts.of(module)
-        if facts.closed or not facts.sent:
+        if facts.quiet or not facts.sent:
             return
         found = traffic(module)
         started = inits(module)
