@@ -13,7 +13,7 @@ from torchmigrate.source import read_python
 from torchmigrate.testing.examples import Example
 from torchmigrate.testing.signatures import promised, recorded, used
 from torchmigrate.versions import older, release
-from torchmigrate.work import PYTHON_KINDS
+from torchmigrate.work import PYTHON_KINDS, triggers
 
 
 def _exact(one: Example) -> None:
@@ -123,10 +123,11 @@ def _suppressed(one: Example) -> None:
 def _others(one: Example) -> None:
     """Every other codemod leaves input and output alone, or is listed in the fixture."""
     format_ = "python" if one.format in PYTHON_KINDS else one.format
-    rules = [codemod() for codemod in one.codemods if codemod is not one.rule and format_ in codemod.formats]
+    others = [codemod for codemod in one.codemods if codemod is not one.rule and format_ in codemod.formats]
     for data in (one.before, one.after):
         if data is None:
             continue
+        rules = [codemod() for codemod in others if any(t in data for t in triggers(codemod, one.format))]
         result = process(one.path, data, rules, one.project, LOOK, one.format)
         strangers = [f for f in result.findings if f.code not in one.others]
         assert not strangers, f"{one.source}: other rules find something here\n{_listed(strangers)}"
