@@ -7,10 +7,12 @@ them (`nox -s torch` does it all). With TORCHMIGRATE_RECORD=1 the printed result
 from __future__ import annotations
 
 import functools
+import json
 import os
+import sys
 
 import pytest
-from pairs import Pair, faults, kept_at, observations, pairs, record, version_of
+from pairs import Pair, faults, kept_at, observations, observe, pairs, record, version_of
 
 PAIRS = list(pairs())
 
@@ -41,8 +43,47 @@ def test_the_printed_result_beside_a_pair_holds(pair: Pair) -> None:
 
 
 def json_of(text: str) -> dict[str, object]:
-    import json
-
     value = json.loads(text)
     assert isinstance(value, dict)
     return value
+
+
+FOUND = {"before 2.14": {"x": 1, "t": 5}, "after 2.15": {"x": 1, "t": 7}, "before 2.15": {"error": "RuntimeError: no"}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        pytest.param({"same": ["before 2.14", "after 2.15"], "ignore": ["t"]}, [], id="same"),
+        pytest.param(
+            {"same": ["before 2.14", "after 2.15"]},
+            ["after 2.15 observes {'x': 1, 't': 7}, before 2.14 {'x': 1, 't': 5}"],
+            id="not the same",
+        ),
+        pytest.param({"differ": [["before 2.14", "before 2.15"]]}, [], id="differ"),
+        pytest.param(
+            {"differ": [["before 2.14", "after 2.15"]], "ignore": ["t"]},
+            ["before 2.14 and after 2.15 observe the same: {'x': 1}"],
+            id="no difference",
+        ),
+        pytest.param({"observed": {"before 2.15": {"error": "RuntimeError"}}}, [], id="part of an error"),
+        pytest.param({"observed": {"before 2.14": {"x": 2}}}, ["before 2.14 observes x 1, not 2"], id="another value"),
+        pytest.param({}, ["nothing is asserted"], id="nothing"),
+    ],
+)
+def test_faults(wanted: dict[str, object], said: list[str]) -> None:
+    assert faults(Pair("XX1.a", "", "", **wanted), FOUND) == said  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("script", "seen"),
+    [
+        pytest.param("print('noise'); print('{\"x\": 1}')", {"x": 1}, id="observation"),
+        pytest.param("raise ValueError('oops')", {"error": "ValueError: oops"}, id="error"),
+        pytest.param("import os; os._exit(3)", {"error": "ended with 3"}, id="silent end"),
+        pytest.param("import time; time.sleep(60)", {"hangs": True}, id="hang"),
+        pytest.param("import os, json; print(json.dumps({'a': os.environ['A']}))", {"a": "b"}, id="environment"),
+    ],
+)
+def test_observing(script: str, seen: dict[str, object]) -> None:
+    assert observe(sys.executable, script, Pair("XX1.a", "", "", timeout=3, environment={"A": "b"})) == seen
