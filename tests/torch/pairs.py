@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,21 +88,24 @@ def observe(python: str, script: str, pair: Pair) -> dict[str, Any]:
         path = Path(folder) / "script.py"
         path.write_text(script, encoding="utf-8")
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", **pair.environment}
+        run = subprocess.Popen(
+            [python, str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
         try:
-            run = subprocess.run(
-                [python, str(path)],
-                capture_output=True,
-                text=True,
-                timeout=pair.timeout,
-                cwd=folder,
-                env=environment,
-                start_new_session=True,
-            )
+            stdout, stderr = run.communicate(timeout=pair.timeout)
         except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate()
             return {"hangs": True}
-    lines = [line for line in run.stdout.splitlines() if line.startswith("{")]
+    lines = [line for line in stdout.splitlines() if line.startswith("{")]
     if run.returncode or not lines:
-        errors = [line for line in run.stderr.splitlines() if line.strip()] or [f"ended with {run.returncode}"]
+        errors = [line for line in stderr.splitlines() if line.strip()] or [f"ended with {run.returncode}"]
         return {"error": errors[-1].strip()[:300]}
     found: dict[str, Any] = json.loads(lines[-1])
     return found

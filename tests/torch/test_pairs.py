@@ -82,6 +82,7 @@ def test_faults(wanted: dict[str, object], said: list[str]) -> None:
         pytest.param("raise ValueError('oops')", {"error": "ValueError: oops"}, id="error"),
         pytest.param("import os; os._exit(3)", {"error": "ended with 3"}, id="silent end"),
         pytest.param("import time; time.sleep(60)", {"hangs": True}, id="hang"),
+        pytest.param("import os, time; os.fork(); time.sleep(60)", {"hangs": True}, id="children hang"),
         pytest.param("import os, json; print(json.dumps({'a': os.environ['A']}))", {"a": "b"}, id="environment"),
     ],
 )
