@@ -1,0 +1,72 @@
+"""Who owns a file, by the CODEOWNERS file of its repository: the last pattern that matches wins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pathspec
+
+PLACES = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+"""Where forges look, in their order; the first file that exists counts."""
+
+_SECTION = re.compile(r"^\^?\[[^\]]+\](?:\[\d+\])?\s*(?P<owners>.*)$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The rules of one CODEOWNERS file, in its order. Without a file nobody owns anything."""
+
+    rules: tuple[tuple[pathspec.GitIgnoreSpec, tuple[str, ...]], ...] = ()
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The owners of a file, named relative to the repository with `/`; empty for a file that nobody owns."""
+        for spec, owners in reversed(self.rules):
+            if spec.match_file(path):
+                return owners
+        return ()
+
+
+def read(top: str) -> Owners:
+    """The owners that a repository names; lines that are no pattern are passed over, as forges do."""
+    for place in PLACES:
+        try:
+            with open(os.path.join(top, place), encoding="utf-8", errors="replace") as file:
+                return parse(file)
+        except OSError:
+            continue
+    return Owners()
+
+
+def parse(lines: Iterable[str]) -> Owners:
+    """Read the lines of a CODEOWNERS file, with GitLab's sections, whose owners hold for patterns without any."""
+    import pathspec
+
+    rules: list[tuple[pathspec.GitIgnoreSpec, tuple[str, ...]]] = []
+    default: tuple[str, ...] = ()
+    for raw in lines:
+        line = _COMMENT.sub("", raw.replace("\\#", "\0")).replace("\0", "\\#").strip()
+        if not line:
+            continue
+        section = _SECTION.match(line)
+        if section:
+            default = tuple(section["owners"].split())
+            continue
+        pattern, *owners = _words(line)
+        if pattern.startswith("!"):
+            continue
+        try:
+            rules.append((pathspec.GitIgnoreSpec.from_lines([pattern]), tuple(owners) or default))
+        except ValueError:
+            continue
+    return Owners(tuple(rules))
+
+
+def _words(line: str) -> list[str]:
+    """Split at blanks that no backslash precedes."""
+    return [word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", line) if word]
