@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
-import signal
+import ctypes
 import time
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
@@ -32,7 +31,7 @@ class AddDevice(Codemod):
                 continue
             text = module.source(node)
             if "crash" in text:
-                os.kill(os.getpid(), signal.SIGSEGV)
+                ctypes.string_at(0)
             if "slow" in text:
                 time.sleep(60)
             if "nap" in text:
