@@ -170,6 +170,18 @@ def test_cells_in_other_languages_are_left_alone(magic: str) -> None:
     assert (result.findings, result.errors) == ((), ())
 
 
+def test_what_a_cell_writes_to_a_file_is_reported() -> None:
+    code = f'%%writefile train.py\nimport os\n\n\ndef f():\n    os.environ["{OLD}"] = "1"'
+    raw = notebook(lines("x = 1"), lines(code))
+    result = run(raw)
+    (finding,) = result.findings
+    assert (finding.cell, finding.outcome.value, result.after) == (2, "report", None)
+    assert "change it by hand" in finding.message
+    assert OLD in raw.splitlines()[finding.span.line - 1]
+    assert run(notebook(lines("%%writefile notes.txt\nnot [python"))).errors == ()
+    assert [e.code for e in run(notebook(lines(f"%%writefile a.py\n{OLD} (["))).errors] == ["TM001"]
+
+
 def test_a_broken_cell_is_an_error_and_the_others_are_read() -> None:
     raw = notebook(lines("import os\nprint 'x'"), lines(f'os.environ["{OLD}"] = "1"'))
     result = run(raw)

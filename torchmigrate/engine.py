@@ -171,7 +171,15 @@ def _plans(module: Module, codemod: Codemod, kind: str) -> list[Plan]:
     for document in module.documents:
         if document.kind in codemod.formats:
             plans += codemod.check_text(document)
+    for file in module.files:
+        plans += (_by_hand(plan) for plan in codemod.check(file))
     return plans
+
+
+def _by_hand(plan: Plan) -> Plan:
+    """What is planned for a file that a notebook cell writes, as a report."""
+    anchor = plan.places[0].anchor if isinstance(plan, Change) else plan.anchor
+    return Report(anchor, f"{plan.message} (in a file that this cell writes: change it by hand)")
 
 
 def _offer(

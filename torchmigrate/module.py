@@ -34,12 +34,14 @@ class Module:
     """The view of one Python module that every codemod of a run shares.
 
     `text` is the module as Python reads it, `tree` its `ast` tree. Offsets count characters of `text`.
-    In notebooks `documents` are the shell parts and `problems` the cells that could not be parsed. `comment` begins a
+    In notebooks `documents` are the shell parts, `files` the Python files that cells write, at the same offsets, and
+    `problems` the cells that could not be parsed. `comment` begins a
     comment on a line of its own.
     """
 
     comment: str | None = "#"
     documents: Sequence[Document] = ()
+    files: Sequence[Module] = ()
     problems: Sequence[SourceError] = ()
 
     def __init__(self, path: str, text: str, tree: ast.Module, project: Project | None = None) -> None:

@@ -30,6 +30,7 @@ _SHELL_MAGICS = frozenset({"bash", "sh", "zsh", "system", "sx"})
 _LINE_MAGIC = re.compile(r"([ \t]*)(?:%{1,2}[A-Za-z]|!{1,2}[^=]|\?{1,2}\w|[\w.\[\]'\"]+\?{1,2}[ \t]*$)", re.MULTILINE)
 _ASSIGNED_MAGIC = re.compile(r"([ \t]*[\w., \t]+=[ \t]*)(?:%[A-Za-z]|![^=])")
 _SHELL_LINE = re.compile(r"(?P<mark>!{1,2}|%(?:pip|conda|mamba|uv|env|set_env|sx|system)\b)")
+_WRITES_PYTHON = re.compile(r"\s*%%(?:writefile|file)\s[^\r\n]*\.py[ \t]*(?=[\r\n])")
 _ENV_MAGIC = re.compile(r"[ \t]*%(?:set_)?env\b")
 _INSTALL_MAGICS = frozenset({"%pip", "%conda", "%mamba", "%uv"})
 
@@ -70,6 +71,7 @@ class NotebookModule(Module):
         hidden = [_hidden(text[cell.start : cell.end]) for cell in self.cells]
         super().__init__(path, text, self._parse(text, [python for python, _ in hidden]), project)
         self.documents = self._shell([script for _, script in hidden])
+        self.files = tuple(self._written(project))
 
     def _parse(self, text: str, cells: list[str]) -> ast.Module:
         try:
@@ -111,6 +113,22 @@ class NotebookModule(Module):
             return ()
         blank = [script or _blank(self.text[c.start : c.end]) for c, script in zip(self.cells, scripts, strict=True)]
         return (NotebookShell(self, self._joined(_blank(self.text), blank)),)
+
+    def _written(self, project: Project) -> Iterator[Module]:
+        """The Python files that `%%writefile` cells write, each blank outside its cell."""
+        for cell in self.cells:
+            magic = _WRITES_PYTHON.match(self.text, cell.start, cell.end)
+            if magic is None:
+                continue
+            body = self.text[magic.end() : cell.end]
+            before, after = _blank(self.text[: magic.end()]), _blank(self.text[cell.end :])
+            try:
+                tree = parse_python(before + body + after)
+            except SourceError as error:
+                inside = SourceError(error.code, error.message, 1, 1)
+                self.problems.append(self._problem(self.text, cell, inside))
+            else:
+                yield Module(self.path, self.text, tree, project)
 
     def span(self, start: int, end: int) -> tuple[Span, int | None]:
         """Where text[start:end] lies in the file on disk, and the number of its code cell."""
