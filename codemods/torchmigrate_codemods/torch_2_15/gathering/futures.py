@@ -27,6 +27,7 @@ _COLLECTIVES = frozenset(
         *("_reduce_scatter_base", "all_to_all", "all_to_all_single", "barrier", "isend", "irecv"),
     )
 )
+_WORLD = frozenset(f"{module}.group.WORLD" for module in _MODULES)
 _METHODS = {
     "allgather": "all_gather",
     "allreduce": "all_reduce",
@@ -146,7 +147,8 @@ class Futures:
         """`group.allgather([outputs], [inputs])`, the method that the function calls."""
         assert isinstance(call.func, ast.Attribute)
         lists = len(call.args) >= 2 and all(isinstance(a, ast.List) and len(a.elts) == 1 for a in call.args[:2])
-        return call.func.attr == "allgather" and lists and not self.module.resolve(call.func.value).names
+        receiver = self.module.resolve(call.func.value).names
+        return call.func.attr == "allgather" and lists and all(name in _WORLD for name in receiver)
 
     def _last(self, function: ast.expr) -> str | None:
         names = {name.rpartition(".")[2] for name in self.module.resolve(function).names}
