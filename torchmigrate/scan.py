@@ -142,6 +142,11 @@ class Scanner:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             return b""
+        if found.st_size <= self._max_size:  # once more and whole: cheaper than to join two parts
+            os.lseek(file, 0, os.SEEK_SET)
+            data = os.read(file, found.st_size + 1)
+            if len(data) <= found.st_size:
+                return data
         pieces, size = [data], len(data)
         while size <= self._max_size:
             piece = os.read(file, NEXT_READ)
