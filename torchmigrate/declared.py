@@ -164,6 +164,9 @@ class Declared:
             if cls is not None:
                 yield from self._own_attribute(values, cls, name, node, facts, definition)
                 return
+        if name == "value" and isinstance(owner, ast.Attribute) and _is_enum(self._class(owner.value)):
+            yield from values.leaves(owner, facts)
+            return
         if isinstance(owner, ast.Name) and (cls := self._class(owner)) is not None:
             yield from self._class_attribute(values, cls, name, node, facts)
             return
@@ -263,7 +266,6 @@ class Declared:
     ) -> Iterator[Leaf]:
         """A class-level value: a field's default (or anything else), an enum's member, else unknown."""
         kind = ""
-        enum = any((key_of(base) or "").rpartition(".")[2] in ("Enum", "StrEnum", "IntEnum") for base in cls.bases)
         for statement in cls.body:
             if isinstance(statement, ast.AnnAssign) and key_of(statement.target) == name:
                 kind, optional = annotated(statement.annotation)
@@ -277,7 +279,7 @@ class Declared:
             default = _field_default(value) if value is not None else None
             if default is not None:
                 yield from values.leaves(default, facts)
-        if not enum:
+        if not _is_enum(cls):
             yield Leaf(node, frozenset({Unknown(kind, origin=_shown(node))}), facts)
 
     def got(
@@ -457,6 +459,11 @@ def _field_default(value: ast.expr) -> ast.expr | None:
         return factory.body if isinstance(factory, ast.Lambda) else None
     name = (key_of(value.func) or "").rpartition(".")[2]
     return value.args[0] if name == "Field" and value.args else None
+
+
+def _is_enum(cls: ast.ClassDef | None) -> bool:
+    bases = cls.bases if cls is not None else []
+    return any((key_of(base) or "").rpartition(".")[2] in ("Enum", "StrEnum", "IntEnum") for base in bases)
 
 
 def _is_property(decorator: ast.expr) -> bool:

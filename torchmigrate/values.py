@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _DEPTH = 24
 _MANY = 24
+_CASES = 6
 _BUDGET = 2000
 """Steps that one question may take; beyond them the answer is "anything"."""
 
@@ -176,52 +177,48 @@ class Values:
         with self._deeper():
             return self._truth(test, facts)
 
-    def implied(self, node: ast.expr, accept: Callable[[Option], bool], facts: Facts = NOTHING) -> Facts | None:
-        """The facts that follow when an expression's value is one that is accepted; None when it never is."""
+    def cases(self, node: ast.expr, accept: Callable[[Option], bool], facts: Facts = NOTHING) -> list[Facts]:
+        """What must hold when an expression's value is one that is accepted: the facts of each way to get there.
+
+        No case at all means that it never is.
+        """
         match node:
             case ast.IfExp():
-                then = facts.plus(self._conditions(node.test, True, node))
-                other = facts.plus(self._conditions(node.test, False, node))
-                ends = []
-                if self.truth(node.test, facts) is not False:
-                    ends.append(self.implied(node.body, accept, then))
-                if self.truth(node.test, facts) is not True:
-                    ends.append(self.implied(node.orelse, accept, other))
-                possible = [end for end in ends if end is not None]
-                return possible[0] if len(possible) == 1 else facts if possible else None
+                found: list[Facts] = []
+                for branch, truth in ((node.body, True), (node.orelse, False)):
+                    if self.truth(node.test, facts) is not (not truth):
+                        found += self.cases(branch, accept, facts.plus(self._conditions(node.test, truth, node)))
+                return found
             case ast.Name() | ast.Attribute() | ast.Subscript() if (key := key_of(node)) and self._followed(node):
-                return self._implied_by_key(node, key, accept, facts)
-        return facts if any(accept(option) for option in self.of(node, facts).options) else None
+                return self._cases_of_key(node, key, accept, facts)
+        return [facts] if any(accept(option) for option in self.of(node, facts).options) else []
 
-    def _implied_by_key(self, node: ast.expr, key: str, accept: Callable[[Option], bool], facts: Facts) -> Facts | None:
+    def _cases_of_key(self, node: ast.expr, key: str, accept: Callable[[Option], bool], facts: Facts) -> list[Facts]:
         options = self.of(node, facts).options
         accepted = [option for option in options if accept(option)]
         if not accepted:
-            return None
+            return []
+        start = self.module.flow(node).version(key, node)
         constants: list[ast.expr] = [ast.Constant(option.value) for option in accepted if isinstance(option, Known)]
         if len(constants) == len(accepted) < len(options):
-            listed = ast.Tuple(constants, ast.Load())
-            test = ast.Compare(node, [ast.In()], [listed])
-            facts = facts.plus([Condition(test, True, ((key, self.module.flow(node).version(key, node)),))])
-        version = settled(self.module.flow(node).version(key, node))
-        for _ in range(_DEPTH):
-            if not isinstance(version, Phi) or not version.guards:
-                break
-            alive = []
-            for source, guards in zip(version.sources, version.guards, strict=True):
-                found = [option for leaf in self.version_leaves(source, node, facts) for option in leaf.options]
-                paths = [guard for guard in guards if self._possible(guard, facts)]
-                if paths and any(accept(option) for option in found):
-                    alive.append((source, paths))
-            if len(alive) != 1:
-                return facts
-            source, paths = alive[0]
-            if len(paths) == 1:
-                facts = facts.plus(paths[0])
-            version = settled(source)
-        if isinstance(version, Definition) and version.how == "assign" and version.value is not None:
-            return self.implied(version.value, accept, facts)
-        return facts
+            test = ast.Compare(node, [ast.In()], [ast.Tuple(constants, ast.Load())])
+            facts = facts.plus([Condition(test, True, ((key, start),))])
+        found: list[Facts] = []
+        ways: list[tuple[Version, Facts]] = [(settled(start), facts)]
+        while ways:
+            version, inside = ways.pop(0)
+            if isinstance(version, Phi) and version.guards:
+                for source, guards in zip(version.sources, version.guards, strict=True):
+                    if any(accept(o) for leaf in self.version_leaves(source, node, inside) for o in leaf.options):
+                        paths = [path for path in guards if self._possible(path, inside)]
+                        ways += [(settled(source), inside.plus(self.expanded(path))) for path in paths]
+            elif isinstance(version, Definition) and version.how == "assign" and version.value is not None:
+                found += self.cases(version.value, accept, inside)
+            else:
+                found.append(inside)
+            if len(ways) + len(found) > _CASES:
+                return [facts]
+        return found or [facts]
 
     # -- what an expression stands for -------------------------------------------------------------------------
 

@@ -59,8 +59,7 @@ class NcclNoGpuException(Codemod):
         node = bind(call, INIT).get("backend")
         if node is None or not backend_of(values, node, facts).nccl:
             return
-        nccl = values.implied(node, surely_nccl, facts) or facts
-        if cuda_is_certain(values, call, nccl):
+        if all(cuda_is_certain(values, case) for case in values.cases(node, surely_nccl, facts)):
             return
         for around in module.ancestors(call):
             if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchmigrate.carry import Refused, carry
@@ -101,41 +102,49 @@ def _classified(node: ast.expr | None, options: frozenset[Option]) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The condition under which a group is an NCCL group, as text for the call, and what follows from it."""
+    """The condition under which a group is an NCCL group, as text for the call.
+
+    `cases` are the facts of each way in which it can come true.
+    """
 
     text: str
-    facts: Facts
+    cases: tuple[Facts, ...]
     imports: tuple[Import, ...] = ()
 
 
 def guard(values: Values, backend: Backend, call: ast.Call, facts: Facts, quote: str) -> Guard | None:
     """The condition that says at the call whether its backend is NCCL; None where no short one can be written."""
     node = backend.node
-    if node is None or (backend.default and not backend.nccl and not backend.unknown):
+    if node is None or not (backend.nccl or backend.other or backend.unknown):
         return cuda_guard(values.module, call, facts)
-    if isinstance(node, ast.IfExp):
-        found = _choice(values, node, call, facts)
-        if found is not None:
-            return found
-    implied = values.implied(node, lambda o: surely_nccl(o) or isinstance(o, Unknown), facts)
-    if implied is None:
-        return None
-    known = values.implied(node, surely_nccl, facts)
-    after = known if known is not None and backend.nccl else implied
+    if isinstance(node, ast.IfExp) and (found := _choice(values, node, call, facts)) is not None:
+        return found
     try:
         text = carry(values, node, call, facts).text
     except Refused:
         return None
     subject = text if _is_simple(node) else f"({text})"
     if backend.default:
-        cuda = cuda_guard(values.module, call, implied)
-        if cuda is None:
-            return None
-        if backend.unknown:
-            return None
-        tests = [f"{subject} != {quote}{name}{quote}" for name in backend.other]
-        return Guard(" and ".join([*tests, cuda.text]), cuda.facts, cuda.imports)
-    return Guard(_comparison(subject, backend, quote), Facts(after.conditions, True))
+        return _default_guard(values, backend, call, facts, subject, quote)
+    accept = surely_nccl if backend.nccl else may_be_nccl
+    cases = values.cases(node, accept, facts)
+    return Guard(_comparison(subject, backend, quote), tuple(cases)) if cases else None
+
+
+def _default_guard(
+    values: Values, backend: Backend, call: ast.Call, facts: Facts, subject: str, quote: str
+) -> Guard | None:
+    """The condition for a backend that may be None, which means NCCL where there is a GPU."""
+    cuda = cuda_guard(values.module, call, facts)
+    if backend.node is None or backend.unknown or cuda is None:
+        return None
+
+    def accept(option: Option) -> bool:
+        return surely_nccl(option) or option == Known(None)
+
+    tests = [f"{subject} != {quote}{name}{quote}" for name in backend.other]
+    cases = values.cases(backend.node, accept, facts)
+    return Guard(all_of([*tests, cuda.text]), tuple(cases), cuda.imports)
 
 
 def _comparison(subject: str, backend: Backend, quote: str) -> str:
@@ -150,33 +159,39 @@ def _comparison(subject: str, backend: Backend, quote: str) -> str:
 def _choice(values: Values, node: ast.IfExp, call: ast.Call, facts: Facts) -> Guard | None:
     """The test of `"nccl" if test else "gloo"`."""
     then, other = backend_of(values, node.body, facts), backend_of(values, node.orelse, facts)
-    if then.surely and other.never:
-        truth = True
-    elif then.never and other.surely:
-        truth = False
-    else:
+    if not ((then.surely and other.never) or (then.never and other.surely)):
         return None
     try:
         text = carry(values, node.test, call, facts).text
     except Refused:
         return None
-    conditions = values.module.flow(call).conditions_of(node.test, truth, node)
-    if not truth:
-        text = _negated(node.test, text)
-    return Guard(text, Facts((*facts.conditions, *conditions), True))
+    cases = values.cases(node, surely_nccl, facts)
+    return Guard(text if then.surely else negated(text), tuple(cases)) if cases else None
 
 
-def _negated(test: ast.expr, text: str) -> str:
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return text.removeprefix("not").strip()
+def negated(text: str) -> str:
+    """The opposite of a test, in a form that a person would write."""
     opposite = {ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
     parsed = ast.parse(text, mode="eval").body
+    if isinstance(parsed, ast.UnaryOp) and isinstance(parsed.op, ast.Not):
+        return ast.get_source_segment(text, parsed.operand) or ast.unparse(parsed.operand)
     if isinstance(parsed, ast.Compare) and len(parsed.ops) == 1 and (word := opposite.get(type(parsed.ops[0]))):
         left, right = (ast.get_source_segment(text, part) for part in (parsed.left, parsed.comparators[0]))
         return f"{left} {word} {right}"
-    if isinstance(test, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
-        return f"not {text}"
-    return f"not ({text})"
+    simple = isinstance(parsed, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return f"not {text}" if simple else f"not ({text})"
+
+
+def all_of(tests: Sequence[str]) -> str:
+    """Tests joined by `and`."""
+    if len(tests) == 1:
+        return tests[0]
+    loose = (ast.IfExp, ast.NamedExpr, ast.Lambda)
+    parts = [(text, ast.parse(text, mode="eval").body) for text in tests]
+    return " and ".join(
+        f"({text})" if isinstance(one, loose) or (isinstance(one, ast.BoolOp) and isinstance(one.op, ast.Or)) else text
+        for text, one in parts
+    )
 
 
 def cuda_guard(module: Module, call: ast.Call, facts: Facts) -> Guard | None:
@@ -184,7 +199,7 @@ def cuda_guard(module: Module, call: ast.Call, facts: Facts) -> Guard | None:
     spelling = module.spell("torch.cuda.is_available", call)
     if spelling is None:
         return None
-    return Guard(f"{spelling.text}()", Facts(facts.conditions, True), spelling.imports)
+    return Guard(f"{spelling.text}()", (facts,), spelling.imports)
 
 
 def _is_simple(node: ast.expr) -> bool:

@@ -35,7 +35,8 @@ _BAD = {
 class Device:
     """A device expression for the call, with its evidence; `sure` when nothing about it is guessed.
 
-    `index` is the text of its index at the call, where it is written out; `source` the node that it comes from.
+    `index` is the text of its index at the call, where it is written out; `source` the node that it comes from;
+    `only_if` the condition under which it is the GPU, where that is not always so.
     """
 
     text: str
@@ -45,6 +46,7 @@ class Device:
     doubt: str = ""
     index: str = ""
     source: ast.expr | None = None
+    only_if: str = ""
 
 
 class Writer:

@@ -17,7 +17,7 @@ def obstacle(values: Values, call: ast.Call) -> str | None:
     """Why what the code shows may not be the GPU's index in this process; None when nothing speaks against it."""
     actor = _actor(values, call)
     if actor is not None:
-        return f"{actor} runs in an actor, and its launcher decides which GPUs that process sees"
+        return f"{actor} is run by a launcher of actors, which decides which GPUs its process sees"
     for name in values.declared.environment():
         if isinstance(name, ast.Constant) and name.value == _VISIBLE:
             line = getattr(name, "lineno", None)
@@ -73,8 +73,8 @@ def one_process(values: Values, call: ast.Call, facts: Facts) -> bool:
     return False
 
 
-def cuda_is_certain(values: Values, call: ast.Call, facts: Facts) -> bool:
-    """Whether the conditions at a call say that the machine has a CUDA device."""
+def cuda_is_certain(values: Values, facts: Facts) -> bool:
+    """Whether facts say that the machine has a CUDA device."""
     tested = (condition for condition in facts.conditions if condition.truth)
     return any(_asks_for_cuda(values, condition.test) for condition in tested)
 

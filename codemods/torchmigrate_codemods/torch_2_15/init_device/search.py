@@ -8,14 +8,16 @@ class around it show. A rank alone is no evidence: launchers that show each proc
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from torchmigrate.carry import Refused, carry
-from torchmigrate.flow import Definition, key_of, settled
+from torchmigrate.flow import Condition, Definition, key_of, settled
 from torchmigrate.functions import Caller, FunctionNode
 from torchmigrate.module import Module
 from torchmigrate.values import Facts, Values
+from torchmigrate_codemods.torch_2_15.init_device.backends import all_of, negated
 from torchmigrate_codemods.torch_2_15.init_device.devices import Device, Writer, before
 from torchmigrate_codemods.torch_2_15.init_device.evidence import Evidence, Evidences
 
@@ -44,16 +46,28 @@ class GpuSearch:
         self.writer = Writer(values, self.evidences)
         self._active: set[ast.AST] = set()
 
-    def find(self, call: ast.Call, facts: Facts, *, single: bool) -> Search:
-        """The GPU that the process of a call uses, given what holds when the call makes an NCCL group.
+    def find(self, call: ast.Call, cases: Sequence[Facts], *, single: bool) -> Search:
+        """The GPU that the process of a call uses, in each case in which the call makes an NCCL group.
 
         `single` says that the group has one process only: then a constant index is right.
         """
-        facts = replace(facts, cuda=True)
-        search = self._here(call, facts, single)
-        if search.device is None and not search.reason:
-            search = self._elsewhere(call, facts, single)
-        return search
+        searches: list[Search] = []
+        for case in cases:
+            facts = replace(case, cuda=True)
+            search = self._here(call, facts, single)
+            if search.device is None and not search.reason:
+                search = self._elsewhere(call, facts, single)
+            searches.append(search)
+        devices = [search.device for search in searches if search.device is not None]
+        candidates = tuple(dict.fromkeys(one for search in searches for one in search.candidates))
+        if devices and len(devices) == len(searches) and len({device.text for device in devices}) == 1:
+            doubtful = next((device for device in devices if not device.sure), devices[0])
+            return Search(doubtful, candidates=candidates)
+        if len(devices) == len(searches) and devices:
+            shown = dict.fromkeys(f"{device.text} ({device.evidence})" for device in devices)
+            return Search(None, f"the GPU depends on what makes this an NCCL group: {', '.join(shown)}", candidates)
+        reason = next((search.reason for search in searches if search.reason), "")
+        return Search(None, reason, candidates)
 
     # -- the call's own function -------------------------------------------------------------------------------
 
@@ -78,19 +92,20 @@ class GpuSearch:
         refused = ""
         fixed: list[Device] = []
         for one, status in known:
-            line = self.module.line(one.node)
+            place = f"{one.shown} on line {self.module.line(one.node)}"
             try:
                 ran = status == "always" and before(one.node, call)
                 device = self.writer.device(one, call, facts, before=ran)
             except Refused as why:
-                refused = refused or f"{one.shown} on line {line} {why}"
+                reason = str(why) if status == "always" else f"runs only {self._when(one.node, call, facts)}"
+                refused = refused or f"{place} {reason}"
                 continue
             if self.writer.constant(one.device, facts) and not single:
-                refused = refused or f"{one.shown} on line {line} names one fixed GPU, whatever process runs it"
+                refused = refused or f"{place} names one fixed GPU, whatever process runs it"
                 fixed.append(replace(device, sure=False))
             else:
                 devices.append((one, status, device))
-        candidates = tuple(dict.fromkeys((*(device for _, _, device in devices), *fixed)))
+        candidates = tuple(dict.fromkeys((*self._offered(devices, call, facts), *fixed)))
         if refused:
             return Search(None, refused, candidates)
         if len({device.text for _, _, device in devices}) > 1:
@@ -100,10 +115,27 @@ class GpuSearch:
             if status == "always":
                 return Search(self.writer.preferred(device, one, call, facts), candidates=candidates)
         if devices:
-            one = devices[0][0]
-            when = self._condition(one.node, call, facts)
-            return Search(None, f"{one.shown} on line {self.module.line(one.node)} runs only {when}", candidates)
+            one, _, device = devices[0]
+            return Search(None, f"{device.evidence} runs only {self._when(one.node, call, facts)}", candidates)
         return Search()
+
+    def _offered(
+        self, devices: list[tuple[Evidence, Status, Device]], call: ast.Call, facts: Facts
+    ) -> Iterator[Device]:
+        """The devices found as answers for a person: those of some paths only with the condition for these paths."""
+        for one, status, device in devices:
+            if status == "always":
+                yield device
+                continue
+            tests: list[str] = []
+            try:
+                for condition in self._open_conditions(one.node, call, facts):
+                    text = carry(self.values, condition.test, call, facts).text
+                    tests.append(text if condition.truth else negated(text))
+            except Refused:
+                continue
+            if tests:
+                yield replace(device, only_if=all_of(tests), sure=False)
 
     def _relevant(self, known: list[tuple[Evidence, Status]], call: ast.Call) -> list[tuple[Evidence, Status]]:
         """For `set_device`: the last sure one before the call, what may undo it, and what surely comes later."""
@@ -145,15 +177,17 @@ class GpuSearch:
         """Whether a node is what a `with` statement enters."""
         return any(node is item.context_expr for item in statement.items)
 
-    def _condition(self, node: ast.AST, call: ast.Call, facts: Facts) -> str:
+    def _open_conditions(self, node: ast.AST, call: ast.Call, facts: Facts) -> list[Condition]:
+        """The conditions under which some code of the function runs that the facts do not decide."""
         flow = self.module.flow(call)
         held = {id(condition) for condition in flow.conditions(call)}
-        for condition in flow.conditions(node):
-            if id(condition) in held or condition.fatal:
-                continue
-            if self.values.truth_of(condition, facts) is None:
-                test = ast.unparse(condition.test)
-                return f"if {test}" if condition.truth else f"unless {test}"
+        found = [c for c in flow.conditions(node) if id(c) not in held and not c.fatal]
+        return [condition for condition in found if self.values.truth_of(condition, facts) is None]
+
+    def _when(self, node: ast.AST, call: ast.Call, facts: Facts) -> str:
+        for condition in self._open_conditions(node, call, facts):
+            test = ast.unparse(condition.test)
+            return f"if {test if condition.truth else negated(test)}"
         return "on some paths"
 
     # -- the functions and the class around --------------------------------------------------------------------

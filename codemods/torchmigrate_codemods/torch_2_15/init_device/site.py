@@ -19,6 +19,7 @@ from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import (
     Backend,
     Guard,
+    all_of,
     backend_from,
     backend_of,
     cuda_guard,
@@ -65,11 +66,11 @@ class InitSite:
         if backend is None or self.binding.stars or not self._complete():
             return self._open(backend)
         if backend.surely:
-            return self._with_device(backend, self._fallback_guard(), self._nccl_facts(backend))
+            return self._with_device(backend, self._fallback_guard(), self._nccl_cases(backend))
         condition = guard(self.values, backend, self.call, self.facts, quote_of(self.module, self.call))
-        if backend.node is None and condition is not None and cuda_is_certain(self.values, self.call, self.facts):
-            return self._with_device(backend, None, condition.facts)
-        return self._with_device(backend, condition, condition.facts if condition is not None else self.facts)
+        if backend.node is None and cuda_is_certain(self.values, self.facts):
+            condition = None
+        return self._with_device(backend, condition, condition.cases if condition is not None else (self.facts,))
 
     # -- what the call says ------------------------------------------------------------------------------------
 
@@ -122,10 +123,10 @@ class InitSite:
                         return True
         return False
 
-    def _nccl_facts(self, backend: Backend) -> Facts:
+    def _nccl_cases(self, backend: Backend) -> tuple[Facts, ...]:
         if backend.node is None:
-            return self.facts
-        return self.values.implied(backend.node, surely_nccl, self.facts) or self.facts
+            return (self.facts,)
+        return tuple(self.values.cases(backend.node, surely_nccl, self.facts))
 
     def _fallback_guard(self) -> Guard | None:
         """A condition for calls that a machine without a GPU is meant to survive, by an except clause around them."""
@@ -146,8 +147,8 @@ class InitSite:
 
     # -- what is offered ---------------------------------------------------------------------------------------
 
-    def _with_device(self, backend: Backend, condition: Guard | None, facts: Facts) -> Plan:
-        search = self.search.find(self.call, facts, single=self._single())
+    def _with_device(self, backend: Backend, condition: Guard | None, cases: tuple[Facts, ...]) -> Plan:
+        search = self.search.find(self.call, cases, single=self._single())
         if backend.unknown and not backend.nccl:
             return self._undecided(backend, search, condition)
         if search.device is not None:
@@ -163,9 +164,11 @@ class InitSite:
         return self._change(backend, search.device, condition)
 
     def _value(self, device: Device, condition: Guard | None) -> tuple[str, tuple[Import, ...]]:
-        if condition is None:
-            return device.text, device.imports
-        return f"{device.text} if {condition.text} else None", (*device.imports, *condition.imports)
+        tests = [device.only_if] if device.only_if else []
+        if condition is not None:
+            tests.append(condition.text)
+        value = f"{device.text} if {all_of(tests)} else None" if tests else device.text
+        return value, (*device.imports, *(condition.imports if condition is not None else ()))
 
     def _place(self, value: str) -> Place:
         return Place(self.call, (SetArgument(self.call, "device_id", value),))
@@ -179,7 +182,7 @@ class InitSite:
         if older(project.torch_min, "2.15"):
             before = f"on torch {project.torch_min} ({project.torch_min_source})"
             doubts.append(f"{before} {hazard(self.module, self.search.values)}")
-        message = f"{device.evidence} chooses the GPU; {RULE}"
+        message = f"the GPU is that of {device.evidence}; {RULE}"
         if doubts:
             message += f" (look twice: {'; '.join(doubts)})"
         return self.rule.change(
@@ -207,13 +210,13 @@ class InitSite:
         named = f"{devices[0].text} ({devices[0].evidence})" if devices else "the GPU of this process"
         why = f" ({search.reason})" if search.reason else ""
         message = f"the backend is {backend.origin}; where it is NCCL, pass {named} as device_id{why}, since {RULE}"
-        return self.rule.report(self.call, message, self._choices(devices, condition))
+        return self.rule.report(self.call, message, self._choices(devices, condition) if condition is not None else ())
 
     def _open(self, backend: Backend | None) -> Plan:
         """A call whose arguments are not all in sight."""
         spread = [*(f"*{ast.unparse(one)}" for one in self.binding.stars)]
         spread += [f"**{ast.unparse(one)}" for one in self.binding.doubles]
-        search = self.search.find(self.call, replace(self.facts, cuda=True), single=self._single())
+        search = self.search.find(self.call, (self.facts,), single=self._single())
         device = search.device or next(iter(search.candidates), None)
         named = f" ({device.text}: {device.evidence})" if device is not None else ""
         what = "NCCL needs" if backend is not None and backend.surely else "where this is NCCL, it needs"

@@ -48,8 +48,8 @@ def subgroups(rule: Codemod, search: GpuSearch, sites: list[InitSite]) -> Iterat
         if not backend.nccl:
             continue
         condition = None if backend.surely else guard(values, backend, call, facts, quote_of(module, call))
-        under = condition.facts if condition is not None else values.implied(given, surely_nccl, facts) or facts
-        found = search.find(call, under, single=False)
+        cases = condition.cases if condition is not None else tuple(values.cases(given, surely_nccl, facts))
+        found = search.find(call, cases, single=False)
         why = obstacle(values, call)
         if found.device is None or why is not None or not made.certain or (condition is None and not backend.surely):
             reason = why or found.reason or "no code here shows which GPU this process uses"
@@ -61,7 +61,7 @@ def subgroups(rule: Codemod, search: GpuSearch, sites: list[InitSite]) -> Iterat
         yield rule.change(
             call,
             SetArgument(call, "device_id", value),
-            message=f"{found.device.evidence} chooses the GPU of this NCCL group beside a default group of another"
+            message=f"the GPU is that of {found.device.evidence}, for an NCCL group beside a default group of another"
             f" backend; {_RULE}{doubt}",
             safety=Safety.SAFE if found.device.sure and not backend.unknown else Safety.UNSAFE,
             imports=imports,
@@ -80,7 +80,7 @@ def meshes(rule: Codemod, search: GpuSearch) -> Iterator[Plan]:
         facts = values.facts(call)
         if kind is None or values.of(kind, facts).options != frozenset({Known("cuda")}):
             continue
-        found = search.find(call, Facts(facts.conditions, True), single=True)
+        found = search.find(call, (facts,), single=True)
         device = found.device or next(iter(found.candidates), None)
         if device is None or device.source is None or _is_local_rank(search, device.source):
             continue
