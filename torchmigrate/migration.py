@@ -10,6 +10,7 @@ Every candidate is looked at in a worker process, so that no file can take the r
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -113,6 +114,8 @@ class Migration:
             scanner = self._job.scanner()
             for batch in first:
                 yield from self._take(batch, scanner.scan(batch))
+            if self._waiting:
+                self._warm()
             yield from self._drive(())
         else:
             yield from self._drive(self._memory.recall(batch) for batch in chain(first, batches))
@@ -146,6 +149,13 @@ class Migration:
         look = Look(hit, root, policy, self._facts.get(root, {}), data)
         outcomes = [outcome for _, outcome in self._side.run([look])]
         return self._result(look, outcomes[0])
+
+    def _warm(self) -> None:
+        """Import what workers need once, where they are forked from this process."""
+        if sys.platform == "linux" and isinstance(self._engine, Pool):
+            from torchmigrate import engine  # noqa: F401 (forked workers find it imported)
+
+            registry.load(self.selection.load)
 
     def _drive(self, tasks: Iterable[Any]) -> Iterator[FileResult]:
         for task, outcome in self._engine.run(tasks):
