@@ -16,7 +16,8 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 
 LAYERS = (
     {"__init__", "model", "versions"},
-    {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"},
+    {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
+    | {"highlight"},
     {
         "names",
         "values",
@@ -36,10 +37,10 @@ LAYERS = (
         "flow",
         "compose",
     }
-    | {"transform", "carry", "declared", "evaluate", "functions"},
+    | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
     {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
     | {"audit", "inventory"},
-    {"pool", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner"},
+    {"pool", "review", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {"report": 5, "cli": 6, "__main__": 6}
 REPORT_SEES = 1
@@ -49,9 +50,7 @@ CST = {"newer", "compose", "transform", "arguments", "edits", "names", "imports"
 PRINTS = {"cli", "report", "prompt", "__main__"}
 WRITES = {"write", "journal", "cache"}
 STARTS = {"git", "pool", "bowler", "prompt"}
-AUTHOR_API = {"codemod", "edits", "imports", "model", "module", "names", "values", "calls", "flow", "project", "texts"}
-AUTHOR_API |= {"source", "carry", "declared", "evaluate", "functions", "versions", "notebook", "documents", "suppress"}
-AUTHOR_API |= {"audit"}
+AUTHOR_API = LAYERS[0] | LAYERS[2] | {"source", "suppress", "texts", "notebook", "documents"}
 
 
 def modules(folder: Path) -> list[Path]:
