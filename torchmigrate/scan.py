@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmigrate.discover import Batch, join, kind_of
@@ -205,6 +205,17 @@ def search_for(literals: Sequence[bytes]) -> Search:
     if len(searches) == 1:
         return searches[0]
     return lambda data: any(search(data) for search in searches)
+
+
+def which_of(literals: Iterable[bytes]) -> Callable[[bytes], frozenset[bytes]]:
+    """A function that gives those of the literals that some bytes hold."""
+    wanted = sorted(set(literals))
+    try:
+        from ahocorasick_rs import BytesAhoCorasick
+    except ImportError:
+        return lambda data: frozenset(one for one in wanted if one in data)
+    find = BytesAhoCorasick(wanted).find_matches_as_indexes
+    return lambda data: frozenset(wanted[found[0]] for found in find(data, overlapping=True))
 
 
 def _search_plainly(literals: Sequence[bytes]) -> Search:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from torchmigrate import registry
 from torchmigrate.discover import Batch, kinds_of
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
-from torchmigrate.scan import Found, Hit, Scanner
+from torchmigrate.scan import Found, Hit, Scanner, which_of
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
@@ -73,6 +73,7 @@ class Worker:
         self._registry: registry.Registry[type[Codemod]] | None = None
         self._projects: dict[str, Project] = {}
         self._told: set[str] = set()
+        self._held: dict[str, Callable[[bytes], frozenset[bytes]]] = {}
         self._patterns = [compiled(override.paths) for override in job.overrides]
 
     def __call__(self, task: Batch | Gather | Look) -> Found | Gathered | Looked:
@@ -134,11 +135,18 @@ class Worker:
             if spec is not None and not inside.startswith("../") and spec.match_file(inside):
                 selection = registry.overridden(self._registry, selection, override)
         format_ = "python" if hit.kind in PYTHON_KINDS else hit.kind
+        if hit.kind not in self._held:
+            self._held[hit.kind] = which_of(self._job.literals.get(hit.kind, ()))
+        held = self._held[hit.kind](data)
+        is_suppressing = b"torchmigrate" in data
         return [
             codemod(selection.options.get(codemod.code))
             for codemod in self._registry.of(selection.codes)
             if format_ in codemod.formats
-            and (any(one in data for one in triggers(codemod, hit.kind)) or codemod.code.encode() in data)
+            and (
+                not held.isdisjoint(triggers(codemod, hit.kind))
+                or (is_suppressing and codemod.code.encode() in data)  # an unused suppression is told
+            )
         ]
 
 
