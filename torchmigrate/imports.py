@@ -150,8 +150,9 @@ def _place(module: Module, wanted: Import, at: ast.AST) -> ast.Import | ast.Impo
     while scope is not None and scope.parent is not None:
         for binding in () if scope.is_class else (b for bindings in scope.bindings.values() for b in bindings):
             node = binding.node
-            usable = isinstance(node, (ast.Import, ast.ImportFrom)) and _package(node) == top
-            if usable and _bound_before(module, scope, [binding], at) and _stands_alone(module, node):
+            if not isinstance(node, (ast.Import, ast.ImportFrom)) or _package(node) != top:
+                continue
+            if _bound_before(module, scope, [binding], at) and _stands_alone(module, node):
                 return node
         scope = scope.parent
     return None

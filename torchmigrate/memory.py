@@ -123,8 +123,11 @@ class Memory:
         """A digest of facts or a policy, made once for each object."""
         known = self._digests.get(id(value))
         if known is None:
-            data = repr((sorted(value.default), value.propose)) if isinstance(value, Policy) else pickle.dumps(dict(value))
-            known = self._digests[id(value)] = (value, cache.key(data))
+            if isinstance(value, Policy):
+                known = (value, cache.key(repr((sorted(value.default), value.propose))))
+            else:
+                known = (value, cache.key(pickle.dumps(dict(value))))
+            self._digests[id(value)] = known
         return known[1]
 
 

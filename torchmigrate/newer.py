@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-
 _NESTING = 200
 """Python's own limit for brackets inside brackets; libcst overflows the stack somewhere above."""
 
