@@ -284,22 +284,36 @@ class Names:
 
     @functools.cached_property
     def _aliases(self) -> list[tuple[ast.Name, Reference]]:
-        """The reads of imported or assigned names that refer to anything qualified, with what that is."""
-        references = ((name, self._resolve_name(name, 0)) for name in self.loads if self._maybe_alias(name))
+        """The reads of names that stand for something imported, with what that is."""
+        references = ((name, self._resolve_name(name, 0)) for name in self._reads[0])
         return [(name, reference) for name, reference in references if reference.names]
 
     @functools.cached_property
     def _plain_loads(self) -> dict[str, list[ast.Name]]:
         """The reads of all other names, by name."""
         found: dict[str, list[ast.Name]] = {}
-        for name in self.loads:
-            if not self._maybe_alias(name):
-                found.setdefault(name.id, []).append(name)
+        for name in self._reads[1]:
+            found.setdefault(name.id, []).append(name)
         return found
 
-    def _maybe_alias(self, name: ast.Name) -> bool:
-        found = self.lookup(name.id, self.scope_of(name))
-        return found is not None and any(b.kind in (Kind.IMPORT, Kind.ASSIGN) for b in found[1])
+    @functools.cached_property
+    def _reads(self) -> tuple[list[ast.Name], list[ast.Name]]:
+        """The reads of names that may stand for something imported, and the others."""
+        known: dict[tuple[Scope, str], list[ast.Name]] = {}
+        aliases: list[ast.Name] = []
+        others: list[ast.Name] = []
+        for name in self.loads:
+            key = (self.scope_of(name), name.id)
+            if key not in known:
+                found = self.lookup(name.id, key[0])
+                known[key] = aliases if found and any(map(_may_be_imported, found[1])) else others
+            known[key].append(name)
+        return aliases, others
+
+
+def _may_be_imported(binding: Binding) -> bool:
+    assigned = binding.kind is Kind.ASSIGN and isinstance(binding.value, (ast.Name, ast.Attribute))
+    return assigned or binding.kind is Kind.IMPORT
 
 
 def _is_none(value: ast.expr | None) -> bool:
