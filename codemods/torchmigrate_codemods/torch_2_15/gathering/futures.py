@@ -17,7 +17,8 @@ from torchmigrate.names import Binding, Kind
 from torchmigrate_codemods.torch_2_15.gathering.callbacks import Callbacks, Function
 
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEPTH = 24
+_DEPTH = 80
+_STEPS = 600
 
 _MODULES = ("torch.distributed", "torch.distributed.distributed_c10d")
 _COLLECTIVES = frozenset(
@@ -100,25 +101,32 @@ class Futures:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.callbacks = Callbacks(module)
-        self._memo: dict[ast.expr, Held] = {}
+        self._known: dict[ast.expr, Held] = {}
         self._active: set[ast.AST] = set()
+        self._steps = 0
+        self._cut = False
+        """Whether something was left out since a cycle or the depth was met: then nothing is kept."""
         self._collectives = self._find_collectives()
 
     # -- questions ---------------------------------------------------------------------------------------------
 
     def held(self, node: ast.expr) -> Held:
         """What an expression may hold."""
-        if node in self._memo:
-            return self._memo[node]
-        if node in self._active or len(self._active) > _DEPTH:
+        if node in self._known:
+            return self._known[node]
+        self._steps = self._steps + 1 if self._active else 0
+        if node in self._active or len(self._active) > _DEPTH or self._steps > _STEPS:
+            self._cut = True
             return NOTHING
+        before, self._cut = self._cut, False
         self._active.add(node)
         try:
             found = self._evaluate(node)
         finally:
             self._active.discard(node)
-        if not self._active:
-            self._memo[node] = found
+        if not self._cut:
+            self._known[node] = found
+        self._cut = self._cut or before
         return found
 
     def calls(self, op: str) -> list[ast.Call]:

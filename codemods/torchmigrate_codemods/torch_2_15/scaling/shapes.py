@@ -28,7 +28,8 @@ from torchmigrate_codemods.torch_2_15.scaling.shape import (
 )
 from torchmigrate_codemods.torch_2_15.scaling.told import told
 
-_DEPTH = 16
+_DEPTH = 80
+_STEPS = 600
 _MOVES = frozenset({"_apply", "to", "cuda", "cpu", "half", "float", "bfloat16", "to_cpu", "to_cuda", "share_memory"})
 _WRAPS = ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _NUMBERS = frozenset({"max", "min", "eps", "tiny", "smallest_normal", "bits", "resolution"})
@@ -42,16 +43,29 @@ class Shapes:
         self.functions = Functions(module)
         self.operations = Operations(self)
         self._active: list[ast.AST] = []
+        self._known: dict[tuple[ast.expr, Frame | None], Shape] = {}
+        self._steps = 0
+        self._cut = False
+        """Whether a shape was left open since a cycle or the depth was met: then nothing is kept."""
 
     def of(self, node: ast.expr, frame: Frame | None = None) -> Shape:
         """The shape of an expression where it stands."""
-        if node in self._active or len(self._active) > _DEPTH:
+        if (node, frame) in self._known:
+            return self._known[node, frame]
+        self._steps = self._steps + 1 if self._active else 0
+        if node in self._active or len(self._active) > _DEPTH or self._steps > _STEPS:
+            self._cut = True
             return UNKNOWN
+        before, self._cut = self._cut, False
         self._active.append(node)
         try:
-            return self._shape(node, frame)
+            shape = self._shape(node, frame)
         finally:
             self._active.pop()
+        if not self._cut:
+            self._known[node, frame] = shape
+        self._cut = self._cut or before
+        return shape
 
     def _shape(self, node: ast.expr, frame: Frame | None) -> Shape:
         match node:
