@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from torchmigrate.calls import Binding, Signature, bind
 from torchmigrate.module import Module
-from torchmigrate.values import Known, Values
+from torchmigrate.possible import Known
+from torchmigrate.values import Values
 from torchmigrate_codemods.spellings import c10d
 
 LAZY = "nccl-lazy"
