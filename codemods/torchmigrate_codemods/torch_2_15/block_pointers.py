@@ -14,7 +14,7 @@ _HOMES = {"torch._inductor.config.triton": "use_block_ptr", "torch._inductor.con
 
 
 class BlockPointers(Codemod):
-    """Find torch._inductor.config.triton.use_block_ptr, which newer Triton cannot honour.
+    """Find triton.use_block_ptr of inductor, which newer Triton cannot honour.
 
     Triton dropped `tl.make_block_ptr`. With a Triton that has none, torch 2.15 warns once (FutureWarning) and falls
     back to masked indexing: the compiled kernels are other ones than with 2.14. The setting will go.

@@ -42,7 +42,7 @@ _PLANNERS = tuple(f"{_DCP}.{home}DefaultSavePlanner" for home in ("", "default_p
 
 
 class DcpOneWay(Codemod):
-    """Find the places that save with torch.distributed.checkpoint: torch 2.14 cannot read what torch 2.15 writes.
+    """Find saves of distributed checkpoints, which torch 2.14 cannot read.
 
     torch 2.15 stores the strides of each tensor in a checkpoint's metadata. It reads older checkpoints; torch 2.14 and
     older fail on new ones with `CheckpointException`, which is a BaseException, so that `except Exception` does not

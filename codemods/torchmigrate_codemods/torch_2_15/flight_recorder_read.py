@@ -19,7 +19,7 @@ _FILES = (
 
 
 class FlightRecorderRead(Codemod):
-    """Find reads of the NCCL flight recorder in memory, which are empty with the new backend.
+    """Find dumps of the NCCL flight recorder, which are empty with the new backend.
 
     The flight recorder of torch 2.15 is a hook that any backend can have, on by default for `nccl`. The old recorder of
     the legacy NCCL class is still there, and so is `torch._C._distributed_c10d._dump_nccl_trace` (and `..._json`), but

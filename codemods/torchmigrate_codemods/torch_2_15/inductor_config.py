@@ -26,7 +26,7 @@ _GONE = tuple(
 
 
 class InductorConfig(Codemod):
-    """Update settings of torch._inductor.config that torch 2.15 renamed, ignores or removed.
+    """Update renamed, dead and removed settings of torch._inductor.config.
 
     `benchmark_epilogue_fusion` and `max_epilogue_benchmarked_choices` are old names of `benchmark_template_fusion` and
     `max_template_fusion_benchmarked_choices`: they warn in torch 2.15 (FutureWarning) and will go. `use_mixed_mm` and

@@ -13,7 +13,7 @@ _PACKAGE = "torch.profiler._cupti"
 
 
 class ProfilerCupti(Codemod):
-    """Find imports of torch.profiler._cupti, which is torch.profiler._cuspy in torch 2.15.
+    """Find imports of torch.profiler._cupti, now torch.profiler._cuspy.
 
     The private CUPTI monitor of the profiler got another name: `import torch.profiler._cupti` raises
     ModuleNotFoundError. The modules inside were renamed too (`monitor` is `core`, `monitor_trace` is `trace`), and so

@@ -13,7 +13,7 @@ _NAMES = tuple(f"torch.autograd.profiler.{name}" for name in ("load_nvprof", "pa
 
 
 class ProfilerNvprof(Codemod):
-    """Find the nvprof readers of torch.autograd.profiler, which leave in torch 2.17.
+    """Find the nvprof readers of torch.autograd.profiler, gone with torch 2.17.
 
     `load_nvprof`, `parse_nvprof_trace` and `EnforceUnique` of `torch.autograd.profiler` warn from torch 2.15 on
     (FutureWarning) and are announced to go in 2.17. nvprof itself does not run on recent GPUs: record with

@@ -11,7 +11,7 @@ from torchmigrate_codemods.uses import uses
 
 
 class ReduceEvent(Codemod):
-    """Find uses of torch.multiprocessing.reductions.reduce_event, which torch 2.15 no longer has.
+    """Find torch.multiprocessing.reductions.reduce_event, which is gone.
 
     The function that pickles a `torch.cuda.Event` for another process became private and knows the event's class, for
     XPU. Importing or reading `reduce_event` fails. `rebuild_event` is still there, for CUDA events.

@@ -10,7 +10,7 @@ from torchmigrate_codemods.spellings import RELEASE_NOTES
 
 
 class ReloadTorch(Codemod):
-    """Find importlib.reload(torch): torch 2.15 refuses it with an ImportError.
+    """Find importlib.reload(torch), an ImportError in torch 2.15.
 
     Reloading torch never worked: 2.14 ended in a RuntimeError about a TORCH_LIBRARY registered twice, 2.15 raises
     `ImportError: torch can only be initialized once per process`. A handler for the RuntimeError does not catch that.
