@@ -82,6 +82,14 @@ def merge(one: Shape, other: Shape) -> Shape:
     return Shape(head, tail, True, dtype=dtype)
 
 
+def merged(shapes: list[Shape]) -> Shape:
+    """What is true of all of several shapes; nothing is of none."""
+    result = shapes[0] if shapes else UNKNOWN
+    for shape in shapes[1:]:
+        result = merge(result, shape)
+    return result
+
+
 def _either(one: Dim, other: Dim) -> Dim:
     if one == other:
         return one

@@ -13,8 +13,8 @@ from torchmigrate.flow import key_of
 from torchmigrate.functions import Functions
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
-from torchmigrate_codemods.origins import attribute_assignments
 from torchmigrate_codemods.torch_2_15.scaling.frame import Frame, excluded
+from torchmigrate_codemods.torch_2_15.scaling.members import Members, names_scale
 from torchmigrate_codemods.torch_2_15.scaling.operations import Operations
 from torchmigrate_codemods.torch_2_15.scaling.shape import (
     NUMBER,
@@ -24,13 +24,13 @@ from torchmigrate_codemods.torch_2_15.scaling.shape import (
     Shape,
     broadcast,
     merge,
+    merged,
     transposed,
 )
 from torchmigrate_codemods.torch_2_15.scaling.told import told
 
 _DEPTH = 80
 _STEPS = 600
-_MOVES = frozenset({"_apply", "to", "cuda", "cpu", "half", "float", "bfloat16", "to_cpu", "to_cuda", "share_memory"})
 _WRAPS = ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _NUMBERS = frozenset({"max", "min", "eps", "tiny", "smallest_normal", "bits", "resolution"})
 
@@ -42,6 +42,7 @@ class Shapes:
         self.module = module
         self.functions = Functions(module)
         self.operations = Operations(self)
+        self.members = Members(self)
         self._active: list[ast.AST] = []
         self._known: dict[tuple[ast.expr, Frame | None], Shape] = {}
         self._steps = 0
@@ -97,7 +98,7 @@ class Shapes:
                 return transposed(self.of(node.value, frame), -1, -2)
             if node.attr in ("data", "values", "real"):
                 return self.of(node.value, frame)
-            if node.attr in _NUMBERS and not self._stored(node):
+            if node.attr in _NUMBERS and not self.members.stored(node):
                 return NUMBER
         shape = self._assigned(node, frame)
         said = told(self.module, node)
@@ -125,7 +126,7 @@ class Shapes:
                 shapes.append(self._outside(node))
             elif definition.how != "unbound":
                 return UNKNOWN
-        return _merged(shapes)
+        return merged(shapes)
 
     def _before(self, target: ast.expr, frame: Frame | None) -> Shape:
         return self._assigned(target, frame) if isinstance(target, (ast.Name, ast.Attribute)) else UNKNOWN
@@ -141,7 +142,7 @@ class Shapes:
     def _outside(self, node: ast.Name | ast.Attribute) -> Shape:
         """A closure variable, a module constant, or an attribute of self."""
         if isinstance(node, ast.Attribute):
-            return self._member(node)
+            return self.members.member(node)
         names = self.module.names
         found = names.lookup(node.id, names.scope_of(node))
         if found is None:
@@ -153,77 +154,11 @@ class Shapes:
                     shapes.append(self.of(binding.value))
             elif binding.kind is Kind.PARAMETER and isinstance(binding.node, ast.arg):
                 shapes.append(self._parameter(binding.node, None))
-            elif binding.kind is Kind.IMPORT and node.id.isupper() and not _names_scale(node.id):
+            elif binding.kind is Kind.IMPORT and node.id.isupper() and not names_scale(node.id):
                 shapes.append(NUMBER)
             else:
                 return UNKNOWN
-        return _merged(shapes)
-
-    def _stored(self, node: ast.Attribute) -> bool:
-        owner = self.module.enclosing_class(node)
-        return owner is not None and any(True for _ in attribute_assignments(owner, node.attr))
-
-    def _member(self, node: ast.Attribute) -> Shape:
-        owner = self.module.enclosing_class(node)
-        if owner is None or not isinstance(node.value, ast.Name):
-            return NUMBER if node.attr.isupper() and not _names_scale(node.attr) else UNKNOWN
-        if node.value.id not in ("self", "cls"):
-            return self._context(owner, node)
-        shapes: list[Shape] = []
-        for target, value in attribute_assignments(owner, node.attr):
-            if value is None:
-                return UNKNOWN
-            if target is not node and not _is_none(value) and not self._moves(target):
-                shapes.append(self.of(value))
-        for at in ast.walk(owner):
-            match at:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer" | "register_parameter"),
-                    args=[ast.Constant(value=name), value, *_],
-                ) if name == node.attr and not _is_none(value):
-                    shapes.append(self.of(value))
-        return _merged(shapes)
-
-    def _moves(self, target: ast.expr) -> bool:
-        """Whether an assignment stands in a method that only moves a module's tensors."""
-        function = self.module.function(target)
-        return isinstance(function, ast.FunctionDef) and function.name in _MOVES
-
-    # -- autograd functions ------------------------------------------------------------------------------------
-
-    def _context(self, owner: ast.ClassDef, node: ast.Attribute) -> Shape:
-        """`ctx.scale` in backward, as forward stored it."""
-        if not self._is_context(node.value):
-            return UNKNOWN
-        shapes: list[Shape] = []
-        for at in ast.walk(owner):
-            if isinstance(at, ast.Assign):
-                stored = [t for t in at.targets if isinstance(t, ast.Attribute) and t.attr == node.attr]
-                if any(self._is_context(t.value) for t in stored):
-                    shapes.append(self.of(at.value))
-        return _merged(shapes)
-
-    def _saved(self, node: ast.Attribute, index: int) -> Shape:
-        """An element of `ctx.saved_tensors`, as forward saved it."""
-        owner = self.module.enclosing_class(node)
-        if owner is None or node.attr != "saved_tensors" or not self._is_context(node.value):
-            return UNKNOWN
-        calls = [
-            at
-            for at in ast.walk(owner)
-            if isinstance(at, ast.Call) and isinstance(at.func, ast.Attribute) and at.func.attr == "save_for_backward"
-        ]
-        if len(calls) != 1 or any(isinstance(a, ast.Starred) for a in calls[0].args) or index >= len(calls[0].args):
-            return UNKNOWN
-        return self.of(calls[0].args[index])
-
-    def _is_context(self, node: ast.expr) -> bool:
-        """Whether a name is the first parameter of a static method around it."""
-        function = self.module.function(node)
-        if not isinstance(node, ast.Name) or not isinstance(function, ast.FunctionDef):
-            return False
-        static = any(key_of(d) == "staticmethod" for d in function.decorator_list)
-        return static and bool(function.args.args) and function.args.args[0].arg == node.id
+        return merged(shapes)
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -237,7 +172,7 @@ class Shapes:
         if isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "max", "min", "len", "abs", "round"):
             return NUMBER
         if results := self._results(node, frame):
-            return _merged([self.of(value, inner) for value, inner in results])
+            return merged([self.of(value, inner) for value, inner in results])
         if isinstance(node.func, ast.Attribute) and not names:
             return self.operations.method(node, node.func, frame)
         return UNKNOWN
@@ -293,7 +228,7 @@ class Shapes:
             case ast.Tuple(elts=elements) if -len(elements) <= index < len(elements):
                 return self.of(elements[index], frame)
             case ast.Attribute():
-                return self._saved(value, index)
+                return self.members.saved(value, index)
             case ast.Call(func=ast.Attribute(attr="max" | "min" | "median")):
                 return self.of(value, frame) if index == 0 and (value.args or value.keywords) else UNKNOWN
             case ast.Call():
@@ -303,7 +238,7 @@ class Shapes:
                     else UNKNOWN
                     for result, inner in self._results(value, frame)
                 ]
-                return _merged(shapes)
+                return merged(shapes)
             case ast.Name():
                 definitions = self.module.flow(value).definitions(value.id, value)
                 if len(definitions) == 1 and definitions[0].how == "assign" and definitions[0].value is not None:
@@ -325,18 +260,5 @@ class Shapes:
         return [(value, inner) for value in returned if not excluded(self.module, value, inner)]
 
 
-def _merged(shapes: list[Shape]) -> Shape:
-    if not shapes:
-        return UNKNOWN
-    result = shapes[0]
-    for shape in shapes[1:]:
-        result = merge(result, shape)
-    return result
-
-
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _names_scale(name: str) -> bool:
-    return any(word in name.lower() for word in ("scale", "identity", "one", "tensor"))
