@@ -26,6 +26,7 @@ _PURE = frozenset(
         "torch.cuda.is_available",
         "torch.accelerator.device_count",
         "torch.device",
+        "torch.distributed.get_default_backend_for_device",
         "torch.distributed.is_available",
         "torch.distributed.is_nccl_available",
         "torch.distributed.is_gloo_available",
@@ -129,7 +130,9 @@ def _parts(values: Values, node: ast.expr) -> Iterator[ast.expr]:
         text = isinstance(node.func, ast.Attribute) and node.func.attr == "format"
         if text and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
             builtin = True
-        if not (builtin or (names and names <= _PURE)):
+        if (own := _own(values, node)) is not None:
+            yield own
+        elif not (builtin or (names and names <= _PURE)):
             raise Refused(f"calls {ast.unparse(node.func)}()")
         if names:
             yield node.func
@@ -147,6 +150,23 @@ def _parts(values: Values, node: ast.expr) -> Iterator[ast.expr]:
                 yield from _parts(values, child)
     else:
         raise Refused("cannot be evaluated twice")
+
+
+def _own(values: Values, call: ast.Call) -> ast.Name | None:
+    """The name of a function of this module that does nothing but compute one expression from the outside world."""
+    called = values.functions.called(call)
+    if called is None or not isinstance(call.func, ast.Name) or values.functions.is_generator(called):
+        return None
+    body = [one for one in called.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    if called.decorator_list or len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+        return None
+    inside = {arg.arg for arg in ast.walk(called.args) if isinstance(arg, ast.arg)}
+    for part in _parts(values, body[0].value):
+        key = key_of(part) or ""
+        imported = bool(values.module.resolve(part).names) or key.startswith("os.environ[")
+        if not imported and key not in inside:
+            return None
+    return call.func
 
 
 def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int) -> Carried:
@@ -205,9 +225,18 @@ def _strangers(values: Values, key: str, calls: tuple[ast.Call, ...]) -> tuple[a
     return tuple(
         call
         for call in calls
-        if values.functions.called(call) is None
+        if _hands_over(call, key)
+        and values.functions.called(call) is None
         and not any(name.startswith(known) for name in values.module.resolve(call.func).names)
     )
+
+
+def _hands_over(call: ast.Call, key: str) -> bool:
+    """Whether a call gets the object that holds a key, so that it could set it."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    given += [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    owners = (key_of(one.value if isinstance(one, ast.Starred) else one) for one in given)
+    return any(key.startswith((f"{owner}.", f"{owner}[")) for owner in owners if owner)
 
 
 def _bound_under(values: Values, key: str, to: ast.AST, facts: Facts) -> bool:

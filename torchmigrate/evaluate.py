@@ -31,6 +31,12 @@ _TEXT: dict[str, Callable[[str], str]] = {
 }
 _ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
 _CUDA = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.distributed.is_nccl_available"})
+_DEFAULT_BACKEND = frozenset(
+    {
+        "torch.distributed.get_default_backend_for_device",
+        "torch.distributed.distributed_c10d.get_default_backend_for_device",
+    }
+)
 _COUNT = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 _BACKEND = frozenset({"torch.distributed.Backend", "torch.distributed.distributed_c10d.Backend"})
 
@@ -146,6 +152,8 @@ def _imported(values: Values, node: ast.Call, names: frozenset[str], facts: Fact
         yield from environment(values, node, facts)
     elif names <= _CUDA:
         yield Leaf(node, frozenset({Known(True) if facts.cuda else Unknown("bool")}), facts)
+    elif names <= _DEFAULT_BACKEND:
+        yield Leaf(node, frozenset(Known(name) for name in ("nccl", "gloo", "xccl", "hccl", "mpi")), facts)
     elif names <= _COUNT:
         least = 1 if facts.cuda else 0
         yield Leaf(node, frozenset({Unknown("int", least=least, origin="the number of GPUs")}), facts)

@@ -119,7 +119,24 @@ def _by_comparison(options: Options, key: str, test: ast.Compare, truth: bool, e
     constants = [value.constants[0] for value in wanted]
     if isinstance(op, (ast.Eq, ast.Is, ast.In)):
         return _equal(options, constants, truth, lower)
-    return frozenset(o for o in options if compare(o, op, Known(constants[0])) is not (not truth))
+    kept = frozenset(o for o in options if compare(o, op, Known(constants[0])) is not (not truth))
+    low = _low(op, constants[0], truth)
+    return kept if low is None else frozenset(_raised(option, low) for option in kept)
+
+
+def _low(op: ast.cmpop, limit: Constant, truth: bool) -> int | None:
+    """The lower bound that a comparison with a number gives an integer."""
+    if not isinstance(limit, int):
+        return None
+    if isinstance(op, ast.Gt if truth else ast.LtE):
+        return limit + 1
+    return limit if isinstance(op, ast.GtE if truth else ast.Lt) else None
+
+
+def _raised(option: Option, low: int) -> Option:
+    if isinstance(option, Known) or option.kind not in ("", "int"):
+        return option
+    return replace(option, least=max(low, option.least if option.least is not None else low))
 
 
 def truthy(option: Option) -> bool | None:

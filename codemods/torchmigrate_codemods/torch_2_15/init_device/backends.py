@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchmigrate.carry import Refused, carry
+from torchmigrate.flow import Condition, key_of
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
 from torchmigrate.possible import Known, Option, Unknown
@@ -65,7 +66,9 @@ class Backend:
     @property
     def origin(self) -> str:
         """Where the unknown part comes from, for people."""
-        return next((u.origin for u in self.unknown if u.origin), "an expression that this file does not decide")
+        shown = ast.unparse(self.node) if self.node is not None else "not in sight"
+        shown = shown if len(shown) <= 60 else "an expression that this file does not decide"
+        return next((u.origin for u in self.unknown if u.origin), shown)
 
 
 def backend_of(values: Values, node: ast.expr | None, facts: Facts) -> Backend:
@@ -126,8 +129,12 @@ def guard(values: Values, backend: Backend, call: ast.Call, facts: Facts, quote:
     subject = text if _is_simple(node) else f"({text})"
     if backend.default:
         return _default_guard(values, backend, call, facts, subject, quote)
-    accept = surely_nccl if backend.nccl else may_be_nccl
-    cases = values.cases(node, accept, facts)
+    if not backend.nccl:
+        test = ast.Compare(node, [ast.Eq()], [ast.Constant("nccl")])
+        version = values.module.flow(node).version(key_of(node) or "", node) if key_of(node) else None
+        known = Condition(test, True, ((key_of(node) or "", version),)) if version is not None else None
+        facts = facts.plus([known] if known is not None else [])
+    cases = values.cases(node, surely_nccl if backend.nccl else may_be_nccl, facts)
     return Guard(_comparison(subject, backend, quote), tuple(cases)) if cases else None
 
 
@@ -184,6 +191,7 @@ def negated(text: str) -> str:
 
 def all_of(tests: Sequence[str]) -> str:
     """Tests joined by `and`."""
+    tests = list(dict.fromkeys(tests))
     if len(tests) == 1:
         return tests[0]
     loose = (ast.IfExp, ast.NamedExpr, ast.Lambda)

@@ -18,6 +18,7 @@ from torchmigrate_codemods.torch_2_15.init_device.evidence import (
     Evidences,
     index_of,
     names_index,
+    says_index,
 )
 
 _BAD = {
@@ -62,11 +63,31 @@ class Writer:
 
         `before` says that the evidence has run when the call runs.
         """
+        shape = self.shape(one.device, facts, before=before)
+        try:
+            if shape != "unknown":
+                return self._known(one, shape, call, facts)
+            why = Refused("may be given something else than an index")
+        except Refused as refused:
+            why = refused
+        current = self.module.spell("torch.cuda.current_device", call)
+        if one.kind != "set" or not before or current is None:
+            raise why
+        device = self.indexed(Carried(f"{current.text}()"), one, call)
+        return replace(device, imports=(*device.imports, *current.imports), index="", source=None)
+
+    def _known(self, one: Evidence, shape: str, call: ast.Call, facts: Facts) -> Device:
         node = one.device
-        shape = self.shape(node, facts, before=before)
         if shape == "device" and key_of(node) is not None:
-            carried = carry(self.values, node, call, facts)
-            return self._written(carried.text, carried, one, ())
+            made = [leaf.node for leaf in self.values.leaves(node, facts)]
+            try:
+                carried = carry(self.values, node, call, facts)
+                if not carried.inlined or len(made) != 1 or made[0] is None:
+                    return self._written(carried.text, carried, one, ())
+            except Refused:
+                if len(made) != 1 or made[0] is None:
+                    raise
+            node = made[0]
         if shape == "device":
             index = index_of(self.module, node)
             if index is None or _is_text(index):
@@ -74,14 +95,7 @@ class Writer:
             return self.indexed(self._index(index, call, facts), one, call)
         if shape == "text":
             return self._from_text(node, one, call, facts)
-        if shape == "index":
-            return self.indexed(self._index(node, call, facts), one, call)
-        if one.kind == "set" and before:
-            current = self.module.spell("torch.cuda.current_device", call)
-            if current is not None:
-                device = self.indexed(Carried(f"{current.text}()"), one, call)
-                return replace(device, imports=(*device.imports, *current.imports))
-        raise Refused("may be given something else than an index")
+        return self.indexed(self._index(node, call, facts), one, call)
 
     def indexed(self, index: Carried, one: Evidence, call: ast.Call) -> Device:
         """`torch.device("cuda", index)`."""
@@ -185,9 +199,10 @@ class Writer:
         """Whether a device or an index is the same in every process."""
         for leaf in self.values.leaves(node, facts):
             inner = index_of(self.module, leaf.node)
-            options = leaf.options if inner is None else self.values.of(inner, leaf.facts).options
-            if not all(isinstance(option, Known) for option in options):
-                return False
+            leaves = [leaf] if inner is None else self.values.leaves(inner, leaf.facts)
+            for one in leaves:
+                if one.node is None or not all(isinstance(option, Known) for option in one.options):
+                    return False
         return True
 
     def _of_leaf(self, leaf: Leaf, *, before: bool) -> set[str]:
@@ -207,8 +222,11 @@ class Writer:
                 shapes.add("text" if "cuda:" in option.contains else "raw")
             elif option.kind in ("NoneType", "list", "tuple", "dict", "bool"):
                 shapes.add("other")
+            elif option.origin == "no value":
+                shapes.add("unbound")
             else:
-                shapes.add("unbound" if option.origin == "no value" else "unknown")
+                named = leaf.definition is not None and says_index(leaf.definition.key)
+                shapes.add("index" if named and option.kind == "" and leaf.node is None else "unknown")
         return shapes - {""}
 
     def _of_device(self, node: ast.Call, facts: Facts) -> set[str]:

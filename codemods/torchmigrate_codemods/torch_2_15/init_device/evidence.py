@@ -35,6 +35,9 @@ _INDEX_NAME = re.compile(
     r"|ordinal|local|id)$",
     re.IGNORECASE,
 )
+_INDICES_NAME = re.compile(
+    r"(?:^|[._])(?:gpus|ranks|indices|ordinals|\w*(?:_ids|ids|_idx|_indices|_map|_ranks|_gpus))$"
+)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SHORT = 40
 
@@ -206,9 +209,14 @@ def names_index(node: ast.expr) -> bool:
     """Whether a name says that it holds the index of a GPU or the number of a process."""
     if isinstance(node, ast.Subscript):
         if isinstance(node.slice, ast.Constant):
-            return isinstance(node.slice.value, str) and bool(_INDEX_NAME.search(node.slice.value))
-        return names_index(node.slice)
+            return isinstance(node.slice.value, str) and says_index(node.slice.value)
+        return bool(_INDICES_NAME.search(key_of(node.value) or ""))
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return says_index(name)
+
+
+def says_index(name: str) -> bool:
+    """Whether a name is one for indices of GPUs or numbers of processes."""
     return bool(_INDEX_NAME.search(name))
 
 

@@ -150,12 +150,11 @@ class InitSite:
         search = self.search.find(self.call, cases, single=self._single())
         if backend.unknown and not backend.nccl:
             return self._undecided(backend, search, condition)
-        if search.device is not None:
-            why = obstacle(self.values, self.call)
-            if not self.site.certain:
-                why = "whether this is torch's own function cannot be seen"
-            if why is not None:
-                search = Search(None, why, (search.device,))
+        why = obstacle(self.values, self.call)
+        if not self.site.certain:
+            why = "whether this is torch's own function cannot be seen"
+        if why is not None and (search.device is not None or not search.reason):
+            search = Search(None, why, (search.device,) if search.device is not None else ())
         if search.device is None:
             return self._unsure(search, condition)
         if condition is None and not (backend.surely or backend.node is None):
