@@ -85,7 +85,8 @@ class DistErrorClass(Codemod):
             elif isinstance(node, (ast.With, ast.AsyncWith)):
                 for item in node.items:
                     if (expected := _expected(module, item.context_expr)) is not None:
-                        yield from self._caught(module, expected, node.body, nccl)
+                        worded = _is_worded(item.context_expr)
+                        yield from self._caught(module, expected, node.body, nccl and not worded)
             elif isinstance(node, ast.Call):
                 yield from self._asked(module, node)
             if nccl and isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -106,7 +107,8 @@ class DistErrorClass(Codemod):
         if names & _WIDE or not nccl:
             return
         starts = any(one & _INITS for one in called)
-        if names & {"TypeError", "ValueError"} and not starts and any(one & _CALLS for one in called):
+        checked = _CALLS if "TypeError" in names else COLLECTIVES
+        if names & {"TypeError", "ValueError"} and not starts and any(one & checked for one in called):
             yield self.report(kinds, _DTYPE)
         elif "NotImplementedError" in names and any(one & _RECEIVES for one in called):
             yield self.report(kinds, _ANY_SOURCE)
@@ -150,6 +152,14 @@ def _expected(module: Module, context: ast.expr) -> ast.expr | None:
     if len(context.args) > 1 and not own:
         return ast.copy_location(ast.Tuple(list(context.args), ast.Load()), context)
     return context.args[0]
+
+
+def _is_worded(context: ast.expr) -> bool:
+    """Whether a test expects a text as well, which says more than the class."""
+    if not isinstance(context, ast.Call):
+        return False
+    by_name = isinstance(context.func, ast.Attribute) and context.func.attr == "assertRaisesRegex"
+    return by_name or any(keyword.arg == "match" for keyword in context.keywords)
 
 
 def _is_pattern(module: Module, node: ast.Constant) -> bool:

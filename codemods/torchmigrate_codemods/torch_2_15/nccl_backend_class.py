@@ -61,7 +61,7 @@ class NcclBackendClass(Codemod):
     objects in and fail there), calls of such methods, `ProcessGroupNCCL(...)` built directly, subclasses, `match`.
 
     Left alone: annotations, `ProcessGroupNCCL.Options` (still the options class of every NCCL backend), methods called
-    on the class itself, and tests of objects that the same code built from the old class. `dist.get_backend()` still
+    on the class itself, and tests in a function that builds objects of the old class. `dist.get_backend()` still
     returns "nccl" for "nccl", so comparisons with it need nothing here.
     """
 
@@ -131,6 +131,8 @@ class NcclBackendClass(Codemod):
         subject = test.args[0]
         if _is_constructed(module, subject) or _names_new_class(module, test.args[1]):
             return
+        if _builds_legacy(module, test):
+            return  # reported where it is built; what this tests goes with it
         used = _legacy_behind(module, test, subject)
         names, imports = _three(module, node)
         if names is None or not certain:
@@ -355,6 +357,13 @@ def _is_constructed(module: Module, subject: ast.expr) -> bool:
     return bool(found) and any(
         isinstance(one, ast.Call) and module.resolve(one.func).perhaps(frozenset(NCCL_CLASS)) for one in found or ()
     )
+
+
+def _builds_legacy(module: Module, test: ast.Call) -> bool:
+    """Whether the function of a test builds an object of the old class itself."""
+    function = module.function(test)
+    built = module.calls(*NCCL_CLASS)
+    return function is not None and any(module.function(site.node) is function for site in built)
 
 
 def _names_new_class(module: Module, classes: ast.expr) -> bool:
