@@ -14,6 +14,7 @@ from torchmigrate.model import Safety
 from torchmigrate.module import Module
 from torchmigrate_codemods.broken_calls import fitted
 from torchmigrate_codemods.fallbacks import is_fallback
+from torchmigrate_codemods.torch_2_15.scaling.doubts import missed_errors, plugin, replacements
 from torchmigrate_codemods.torch_2_15.scaling.functional import Functional
 from torchmigrate_codemods.torch_2_15.scaling.recipe import ROW_WISE, TENSOR_WISE, Recipe, decide, misfits
 from torchmigrate_codemods.torch_2_15.scaling.shapes import Shapes
@@ -24,13 +25,6 @@ _OUT = "torch.ops.aten._scaled_mm.out"
 _REST = ("mat2", "scale_a", "scale_b", "bias", "scale_result", "out_dtype", "use_fast_accum")
 _SIGNATURES = {"input": Signature(("input", *_REST), ("out",)), "self": Signature(("self", *_REST), ("out",))}
 _NEW_NAMES = {"input": "mat_a", "self": "mat_a", "mat2": "mat_b", "out_dtype": "output_dtype"}
-_PLUGINS = {
-    "torch_npu": "npu",
-    "torch_musa": "musa",
-    "torch_mlu": "mlu",
-    "habana_frameworks": "hpu",
-    "torch_xla": "xla",
-}
 _NEEDS = "2.10"
 _NEEDS_COMPILED = "2.13"
 _WANTS = "torch.nn.functional.scaled_mm is the public call, the only one on MPS (K and N multiples of 16 there)"
@@ -46,11 +40,12 @@ class ScaledMm(Codemod):
     returned the type of its first matrix, the new one bfloat16 unless it is told None.
 
     Reported: scales whose shapes the file does not show (a reviewer may pick the recipe), scales for blocks, whose
-    layout differs between the calls, `scale_result=` and `out=`, which the new call does not have, and references to
-    the operator, as in dispatch tables. The option `scaled-mm-unknown = "dispatch"` writes a choice at run time where
-    the recipe is unknown: one choice for both scales, because a choice for each breaks at M = 1. Calls that only run
-    on releases without the new function are left alone. Errors of the new call are ValueError where the old one
-    raised RuntimeError. The new call needs torch 2.10, and 2.13 in compiled code.
+    layout differs between the calls, `scale_result=` and `out=`, which the new call does not have, references to the
+    operator, as in dispatch tables, and its replacement by other functions. The option
+    `scaled-mm-unknown = "dispatch"` writes a choice at run time where the recipe is unknown: one choice for both
+    scales, because a choice for each breaks at M = 1. Calls that only run on releases without the new function are
+    left alone. Errors of the new call are ValueError where the old one raised RuntimeError: a change inside a handler
+    that catches only those is unsafe. The new call needs torch 2.10, and 2.13 in compiled code.
     """
 
     code, name, area = "TM301", "scaled-mm", "fp8"
@@ -65,13 +60,16 @@ class ScaledMm(Codemod):
     def check(self, module: Module) -> Iterator[Plan]:
         """One plan for each call and each reference."""
         shapes = Shapes(module)
+        replaced = replacements(module)
+        for place in replaced:
+            yield self.report(place, f"{_WANTS}; code that calls it does not meet this replacement of the old one")
         for node, certain in module.references(*_PLAIN, *_ATEN, _OUT):
             parent = module.parents.get(node)
             if isinstance(parent, ast.Attribute) and module.resolve(parent).names & {*_ATEN, _OUT}:
                 continue
             if isinstance(parent, ast.Call) and parent.func is node:
                 if not is_fallback(module, parent, "scaled_mm"):
-                    yield self._call(module, shapes, parent, certain)
+                    yield self._call(module, shapes, parent, certain and not replaced)
             elif not _only_names_it(module, node):
                 yield self._reference(module, node)
 
@@ -94,9 +92,13 @@ class ScaledMm(Codemod):
         if recipe.name is not None:
             place, imports = writer.written(recipe.name)
             message = f"{_WANTS}; {recipe.reason}: {recipe.name}{writer.note}"
-            if plugin := _plugin(module):
-                message = f"{message}; does torch for {plugin} have the new operator?"
-            return Change((place,), message, Safety.UNSAFE if plugin else Safety.SAFE, imports, needs)
+            doubts: list[str] = []
+            if device := plugin(module):
+                doubts.append(f"does torch for {device} have the new operator?")
+            if (line := missed_errors(module, call)) is not None:
+                doubts.append(f"its errors are ValueError, which the handler in line {line} does not catch")
+            safety = Safety.UNSAFE if doubts else Safety.SAFE
+            return Change((place,), "; ".join((message, *doubts)), safety, imports, needs)
         if self.settings["scaled-mm-unknown"] == "dispatch" and not recipe.blocks and writer.pure:
             place, imports = writer.dispatched()
             message = f"{_WANTS}; {recipe.reason}: the recipe is chosen at run time, between one element and one a row"
@@ -239,23 +241,6 @@ def _is_pure(node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=value, attr="t" | "view" | "unsqueeze" | "squeeze"), args=args):
             return _is_pure(value) and all(isinstance(a, (ast.Constant, ast.UnaryOp)) for a in args)
     return False
-
-
-def _plugin(module: Module) -> str | None:
-    """A device that torch knows through a plug-in of its own, where the file names one."""
-    for node in ast.walk(module.tree):
-        match node:
-            case ast.Import(names=names):
-                found = [_PLUGINS[top] for a in names if (top := a.name.partition(".")[0]) in _PLUGINS]
-            case ast.ImportFrom(module=str() as source):
-                found = [_PLUGINS[top]] if (top := source.partition(".")[0]) in _PLUGINS else []
-            case ast.Constant(value=str() as text):
-                found = [text] if text in _PLUGINS.values() else []
-            case _:
-                continue
-        if found:
-            return found[0]
-    return None
 
 
 def _only_names_it(module: Module, node: ast.expr) -> bool:
