@@ -36,8 +36,8 @@ def group_at(module: Module, made: Backend, at: ast.AST) -> ast.expr | None:
     group = made.group
     if group is None:
         return None
-    if made.call is at or any(around is at or around is made.call for around in (*module.ancestors(made.call), at)):
-        return group
+    if made.call is at or any(around is at for around in module.ancestors(made.call)):
+        return group  # asked within the place itself
     key = key_of(group)
     here, there = module.function(made.call), module.function(at)
     if key is None or here is not there or not module.flow(at).same(key, made.call, at):

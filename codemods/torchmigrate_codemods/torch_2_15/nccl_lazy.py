@@ -65,11 +65,13 @@ class NcclLazy(Codemod):
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for the groups that carry point-to-point traffic."""
+        found = traffic(module)
+        started = inits(module)
+        if not found and not started:
+            return
         facts = Facts.of(module)
         if facts.quiet or not facts.sent:
             return
-        found = traffic(module)
-        started = inits(module)
         yield from self._defaults(module, facts, found, started)
         yield from self._subgroups(module, facts, found, started)
         yield from self._others(module, facts, found)
