@@ -18,6 +18,8 @@ from torchmigrate_codemods.point_to_point import NEW_GROUP, Traffic, traffic
 from torchmigrate_codemods.spellings import c10d
 
 TRAFFIC, INIT, MADE, NAMED, HINDRANCE = (f"{LAZY}.{what}" for what in ("traffic", "init", "made", "named", "hindrance"))
+UNSERVED = ("register_mem_pool", "shrink_group", "_enable_collectives_timing", "_get_sequence_number_for_group")
+"""What groups on nccl-lazy cannot do."""
 _NN = "torch.distributed.nn"
 
 
@@ -88,8 +90,8 @@ def gathered(module: Module) -> Iterator[tuple[str, object]]:
 
 def _hindrances(module: Module) -> Iterator[tuple[str, object]]:
     for node in module.names.attributes:
-        if node.attr == "register_mem_pool":
-            yield HINDRANCE, (module.path, module.line(node), "register_mem_pool")
+        if node.attr in UNSERVED:
+            yield HINDRANCE, (module.path, module.line(node), node.attr)
             break
     for at in module.parents:
         if isinstance(at, (ast.Import, ast.ImportFrom)) and _imports_nn(at):

@@ -10,7 +10,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Edit, Replace, SetArgument
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate_codemods.nccl_groups import Facts, Subgroup, gathered, subgroup
+from torchmigrate_codemods.nccl_groups import UNSERVED, Facts, Subgroup, gathered, subgroup
 from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, inits, lazy_code, names_lazy
 from torchmigrate_codemods.point_to_point import Traffic, traffic
 from torchmigrate_codemods.spellings import pull
@@ -46,15 +46,16 @@ class NcclLazy(Codemod):
 
     Reported: traffic on both kinds of groups, groups of a device mesh (there
     `init_device_mesh(..., backend_override={"pp": "nccl-lazy"})`), groups from out of sight, backends that are not
-    written in the call, and projects that use `torch.distributed.nn` or `register_mem_pool`, which nccl-lazy does not
-    serve. `dist.get_backend()` then says "nccl-lazy": TM105 looks at comparisons.
+    written in the call, and projects that use what nccl-lazy does not serve (`torch.distributed.nn`, whose backward
+    passes ask for the name, `register_mem_pool`, `shrink_group`, sequence numbers, timing of collectives).
+    `dist.get_backend()` then says "nccl-lazy": TM105 looks at comparisons.
     """
 
     code, name, area = "TM102", "nccl-lazy", "distributed"
     triggers = (
         *(b"init_process_group", b"new_group", b"isend", b"irecv", b"dist.send(", b"dist.recv(", b"distributed.send("),
         *(b"distributed.recv(", b"c10d.send(", b"c10d.recv(", b"import send", b"import recv", b"pipelining"),
-        *(LAZY.encode(), b"register_mem_pool", b"distributed.nn"),
+        *(LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
     )
     gathers = True
     reference = pull(187508)
