@@ -17,7 +17,7 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
-    | {"highlight"},
+    | {"highlight", "commits"},
     {
         "names",
         "values",
@@ -40,16 +40,21 @@ LAYERS = (
     | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
     {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
     | {"audit", "inventory"},
-    {"pool", "review", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner"},
+    {"pool", "review", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner", "cluster"},
 )
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {"report": 5, "cli": 6, "__main__": 6}
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {
+    "report": 5,
+    "cli": 6,
+    "fleet": 6,
+    "__main__": 6,
+}
 REPORT_SEES = 1
 """Reports import data only: layers 0 and 1, and each other."""
 
 CST = {"newer", "compose", "transform", "arguments", "edits", "names", "imports", "libcst_runner", "testing"}
 PRINTS = {"cli", "report", "prompt", "__main__"}
-WRITES = {"write", "journal", "cache"}
-STARTS = {"git", "pool", "bowler", "prompt"}
+WRITES = {"write", "journal", "cache", "fleet"}
+STARTS = {"git", "pool", "bowler", "prompt", "fleet"}
 AUTHOR_API = LAYERS[0] | LAYERS[2] | {"source", "suppress", "texts", "notebook", "documents"}
 
 

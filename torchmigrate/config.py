@@ -54,9 +54,10 @@ def parse_torch(text: str) -> str:
     return text.strip()
 
 
-def find(folder: str) -> str | None:
-    """The configuration file that counts for a folder: the nearest one on the way up."""
+def find(folder: str, top: str | None = None) -> str | None:
+    """The configuration file that counts for a folder: the nearest one on the way up, to `top` at most."""
     here = os.path.realpath(folder)
+    last = os.path.realpath(top) if top is not None else None
     while True:
         for name in (STANDALONE, SHARED):
             path = os.path.join(here, name)
@@ -68,7 +69,7 @@ def find(folder: str) -> str | None:
             if name == STANDALONE or (_TABLE in text and _table(path, text) is not None):
                 return path
         above = os.path.dirname(here)
-        if above == here:
+        if above == here or here == last:
             return None
         here = above
 

@@ -169,6 +169,28 @@ def check_patch(folder: str, patch: str, *flags: str) -> None:
     run(folder, "apply", "--check", *flags, patch, ceiling=os.path.dirname(os.path.realpath(folder)))
 
 
+def commit(folder: str, message: str, names: Iterable[bytes]) -> str:
+    """Commit the named files of a working tree as they are, and nothing else; the id of the commit.
+
+    Identity, hooks and signing are the user's. Raises GitError with all that git and the hooks said.
+    """
+    import subprocess
+
+    kept = {name: value for name, value in os.environ.items() if name not in HOOK_VARIABLES}
+    listed = b"".join(b":(top,literal)" + name + b"\0" for name in names)
+    arguments = ("commit", "--quiet", f"--message={message}", "--pathspec-from-file=-", "--pathspec-file-nul")
+    try:
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            [*COMMAND, *arguments], cwd=folder, env=kept, input=listed, capture_output=True, check=False
+        )
+    except OSError as error:
+        raise GitError(f"git cannot be started: {error.strerror}") from error
+    if done.returncode:
+        said = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
+        raise GitError(" / ".join(said.splitlines()[-5:]) or f"git commit ended with {done.returncode}")
+    return run(folder, "rev-parse", "HEAD").decode("ascii").strip()
+
+
 def _batches(names: list[bytes], room: int = 60_000) -> Iterator[list[bytes]]:
     """Lists short enough for one command line."""
     batch: list[bytes] = []

@@ -18,6 +18,7 @@ COMMANDS = {
     "diff": ("apply", "diff", "Show what would change, as a patch; writes nothing."),
     "check": ("check", "check", "List what has to be migrated; writes nothing."),
     "audit": ("audit", "audit", "Count what each project has to know before it upgrades."),
+    "bulk": ("bulk", "bulk", "Migrate every repository of a fleet, with one result."),
     "list": ("rules", "list_rules", "List the rules."),
     "explain": ("explain", "explain", "Explain a rule: why, before and after, limits."),
     "resume": ("resume", "resume", "Go on with a review that was stopped."),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from torchmigrate import config, registry
 from torchmigrate.cli.terminal import Progress
@@ -23,6 +23,9 @@ from torchmigrate.model import (
     Verdict,
 )
 
+if TYPE_CHECKING:
+    from torchmigrate.commits import Stages
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -32,6 +35,7 @@ class Ran:
     counts: ScanCounts
     projects: Sequence[Project]
     interrupted: bool = False
+    stages: Stages = field(default_factory=dict)
 
 
 def select(settings: Settings, source: str = "configuration") -> Selection:
@@ -42,8 +46,8 @@ def select(settings: Settings, source: str = "configuration") -> Selection:
     return chosen
 
 
-def run_all(settings: Settings, policy: Policy, *, quiet: bool) -> Ran:
-    """Run over all files of the settings. Raises UsageError."""
+def run_all(settings: Settings, policy: Policy, *, quiet: bool, stages: bool = False) -> Ran:
+    """Run over all files of the settings; with `stages` also say what each rule by itself adds. Raises UsageError."""
     progress = Progress(quiet=quiet)
 
     def tell(counts: ScanCounts, waiting: int) -> None:
@@ -63,7 +67,29 @@ def run_all(settings: Settings, policy: Policy, *, quiet: bool) -> Ran:
         results.sort(key=lambda result: result.path)
         if settings.max_changes is not None and not interrupted:
             results = _capped(migration, results, policy, settings.max_changes)
-        return Ran(results, migration.counts, list(migration.projects.values()), interrupted)
+        by_code = _stages(migration, results, policy) if stages and not interrupted else {}
+        return Ran(results, migration.counts, list(migration.projects.values()), interrupted, by_code)
+
+
+def _stages(migration: Migration, results: Sequence[FileResult], policy: Policy) -> Stages:
+    """The contents on the way of files that several rules change, rule after rule."""
+    from torchmigrate import commits
+
+    found: dict[str, list[tuple[str, bytes]]] = {}
+    for result in results:
+        codes = commits.codes_of(result) if result.after is not None else []
+        if len(codes) < 2 or result.after is None:
+            continue
+        steps: list[tuple[str, bytes]] = []
+        for number, code in enumerate(codes[:-1], 1):
+            kept = set(commits.keys_of(result, codes[:number]))
+            left = (f.decision_key for f in result.findings if f.decision_key not in kept)
+            declined = dict.fromkeys(left, Decision(Verdict.DECLINE))
+            partial = migration.process_one(result.path, replace(policy, decisions={**policy.decisions, **declined}))
+            if partial.after is not None and partial.before == result.before:
+                steps.append((code, partial.after))
+        found[result.path] = [*steps, (codes[-1], result.after)]
+    return found
 
 
 def _once(errors: Sequence[FileError]) -> list[FileError]:

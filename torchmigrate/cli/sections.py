@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 SECTIONS = {
-    "What to do": ("dry_run", "yes", "unsafe", "max_changes", "allow_dirty"),
+    "What to do": ("dry_run", "yes", "unsafe", "max_changes", "allow_dirty", "commit"),
     "Rules": ("select", "ignore", "min_torch", "load"),
     "Files": (
         *("include", "exclude", "files_from", "changed_since", "include_stubs", "include_generated", "max_size"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
 _CLEAR = "\r\x1b[K"
@@ -55,13 +55,23 @@ class Progress:
 
     def update(self, seen: int, done: int, candidates: int) -> None:
         """Tell how many files were seen so far, and of how many candidates among them the work is done."""
+        self._show(lambda: f"{seen:,} files seen, {done:,} of {candidates:,} looked at", done, candidates)
+
+    def update_fleet(self, done: int, failed: int, wanted: int, changes: int) -> None:
+        """Tell how many repositories of those wanted are done, how many of them failed, and the changes so far."""
+        failures = f", {failed:,} failed" if failed else ""
+        self._show(
+            lambda: f"{done:,} of {wanted:,} repositories done{failures}, {changes:,} changes so far", done, wanted
+        )
+
+    def _show(self, said: Callable[[], str], done: int, wanted: int) -> None:
         now = time.monotonic()
         if not self._on or now < self._next:
             return
         self._next = now + _REFRESH
-        left = (now - self._start) / done * (candidates - done) if done else 0
+        left = (now - self._start) / done * (wanted - done) if done else 0
         soon = f", about {left:.0f} s left" if left >= 1 else ""
-        sys.stderr.write(f"{_CLEAR}{seen:,} files seen, {done:,} of {candidates:,} looked at{soon}")
+        sys.stderr.write(f"{_CLEAR}{said()}{soon}")
         sys.stderr.flush()
         self._shown = True
 

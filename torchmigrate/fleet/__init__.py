@@ -57,7 +57,8 @@ class Repository:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)[:80]
         if plain == self.name and plain[:1] not in ("", ".", "-"):
             return plain
-        return f"{plain.lstrip('.-')}-{hashlib.blake2b(self.name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+        digest = hashlib.blake2b(self.name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+        return f"{plain.lstrip('.-')}-{digest}"
 
     @property
     def shown(self) -> str:
@@ -112,11 +113,11 @@ class RepositoryResult:
 
     `status` is one of `DONE`, `EMPTY`, `FAILED`; `stage` and `reason` say where and why it failed. `commit` is the
     commit that was looked at. `findings` (each with its `decision`), `errors`, `totals` and `diffs` are those of the
-    JSON that `apply --format json` prints, paths relative to the repository; totals also count "changes" and
-    "files_changed". `projects` are `{"root", "torch_min", "torch_min_source", "torch_max", "python_min"}`; `files` are
-    `{"path", "project", "owners"}` for every path that has findings or errors. `commits` are `{"subject", "files"}` in
-    order. `patch` is the patch file relative to the work folder, None where nothing changes. `notes` are what else
-    someone should know.
+    JSON that `apply --format json` prints, paths relative to the repository; totals also count "changes",
+    "files_changed" and the findings that were "taken". `projects` are objects of "root", "torch_min",
+    "torch_min_source", "torch_max" and "python_min"; `files` are objects of "path", "project" and "owners" for every
+    path that has findings or errors; `commits` are objects of "subject" and "files", in order. `patch` is the patch
+    file relative to the work folder, None where nothing changes. `notes` are what else someone should know.
     """
 
     name: str
