@@ -17,6 +17,7 @@ from torchmigrate import compose
 from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
 from torchmigrate.diff import hunks
 from torchmigrate.edits import Edit, ReplaceText
+from torchmigrate.facts import Gathered, OwnFacts
 from torchmigrate.imports import Import, insertions
 from torchmigrate.model import (
     Choice,
@@ -79,6 +80,42 @@ def process(
         source, module = _open(path, data, project, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data))
+    return _process(path, data, source, module, codemods, policy, kind)
+
+
+def process_first(
+    path: str,
+    data: bytes,
+    codemods: Sequence[Codemod],
+    project: Project,
+    policy: Policy,
+    kind: str = "python",
+) -> tuple[FileResult, Gathered, frozenset[str]]:
+    """`process` for a file that has not given its facts yet: the result with no facts but its own, those facts as
+    (name, value) pairs, and the names of the facts that the result hangs on.
+
+    Where those facts turn out to be different in all of the project the file has to be looked at again.
+    """
+    known = OwnFacts()
+    try:
+        source, module = _open(path, data, replace(project, facts=known), kind)
+        gathered = tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
+    except SourceError as error:
+        return FileResult(path, errors=(_error(path, error),), digest=digest(data)), (), frozenset()
+    known.begin(gathered)
+    result = _process(path, data, source, module, codemods, policy, kind)
+    return result, gathered, frozenset(known.read)
+
+
+def _process(
+    path: str,
+    data: bytes,
+    source: Source,
+    module: Module,
+    codemods: Sequence[Codemod],
+    policy: Policy,
+    kind: str,
+) -> FileResult:
     suppressions = Suppressions.read(module.text, kind == "python")
     offers, errors = _plan(path, module, codemods, kind, suppressions)
     findings = tuple(f for offer in offers for f in offer.findings)
@@ -101,17 +138,6 @@ def unreadable(path: str, before: bytes, after: bytes, project: Project, kind: s
     except UnicodeDecodeError as error:
         return str(error)
     return None if _readable(module, decoded, kind) else "the file would no longer be readable"
-
-
-def gather(
-    path: str, data: bytes, codemods: Sequence[Codemod], project: Project, kind: str = "python"
-) -> tuple[tuple[str, object], ...]:
-    """The facts of one file, as (name, value) pairs; empty for files that cannot be read (`process` reports those)."""
-    try:
-        _, module = _open(path, data, project, kind)
-        return tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
-    except SourceError:
-        return ()
 
 
 def _open(path: str, data: bytes, project: Project, kind: str) -> tuple[Source, Module]:

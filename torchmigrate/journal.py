@@ -81,6 +81,7 @@ class Answer:
     """A decision that a person made about one change of one file.
 
     `edited` is what the reviewer wrote instead of the proposed code, if any; `digest` that of the file's content then.
+    `offer` is a fingerprint of what was asked about.
     """
 
     path: str
@@ -88,20 +89,15 @@ class Answer:
     decision: Decision
     edited: str | None = None
     digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A file of a review in which nothing is left to decide: its digest then, and the keys of what was left in it."""
-
-    path: str
-    digest: str
-    left: tuple[str, ...]
+    offer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as its journal tells it. `kind` is "apply", "review" or "undo"; `started` is in seconds since the epoch."""
+    """A run as its journal tells it. `kind` is "apply", "review" or "undo"; `started` is in seconds since the epoch.
+
+    `states` is the digest that each reviewed file had last, by path.
+    """
 
     id: str
     kind: str
@@ -113,7 +109,7 @@ class Run:
     replacements: tuple[Replacement, ...] = ()
     written: frozenset[int] = frozenset()
     finished: bool = False
-    settled: tuple[Settled, ...] = ()
+    states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -178,21 +174,15 @@ class Journal:
 
     def answers(self, answers: Iterable[Answer]) -> None:
         """Keep decisions; a later one about the same change counts."""
-        self._append(
-            {
-                "answer": a.key,
-                "path": a.path,
-                "verdict": a.decision.verdict.value,
-                "choice": a.decision.choice,
-                "edited": a.edited,
-                "digest": a.digest,
-            }
-            for a in answers
-        )
+        self._append(_plain(answer) for answer in answers)
 
-    def settle(self, settled: Settled) -> None:
-        """Note that nothing is left to decide in a file."""
-        self._append([{"settled": settled.path, "digest": settled.digest, "left": list(settled.left)}])
+    def withdraw(self, taken_back: Iterable[tuple[str, str, str]]) -> None:
+        """Note that decisions, named by path, key and digest, were taken back."""
+        self._append({"withdrawn": key, "path": path, "digest": digest} for path, key, digest in taken_back)
+
+    def turn(self, path: str, digest: str, answers: Iterable[Answer] = ()) -> None:
+        """Note that a reviewed file is about to get a content, and the decisions that hold for what is left in it."""
+        self._append([{"turned": path, "digest": digest}, *(_plain(answer) for answer in answers)])
 
     def intend(self, replacements: Iterable[Replacement]) -> list[int]:
         """Keep what is about to be written; the numbers returned are for `wrote`."""
@@ -219,10 +209,25 @@ class Journal:
     def _append(self, lines: Iterable[Mapping[str, Any]]) -> None:
         text = b"".join(json.dumps(line, ensure_ascii=True).encode("ascii") + b"\n" for line in lines)
         if text:
-            with self._lock:
-                self._file.write(text)
-                self._file.flush()
-                os.fsync(self._file.fileno())
+            try:
+                with self._lock:
+                    self._file.write(text)
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+            except OSError as error:
+                raise JournalError(f"cannot write the journal {self._file.name}: {error.strerror or error}") from error
+
+
+def _plain(a: Answer) -> dict[str, Any]:
+    return {
+        "answer": a.key,
+        "path": a.path,
+        "verdict": a.decision.verdict.value,
+        "choice": a.decision.choice,
+        "edited": a.edited,
+        "digest": a.digest,
+        "offer": a.offer,
+    }
 
 
 def _lock(file: IO[bytes]) -> bool:
@@ -292,14 +297,20 @@ def _parse(path: Path) -> Run:
     if not lines or lines[0].get("schema") != SCHEMA:
         raise ValueError("not a journal of this version")
     head, answers, replacements, written = lines[0], list[Answer](), list[Replacement](), set[int]()
-    settled: list[Settled] = []
+    states: dict[str, str] = {}
     finished = False
     for line in lines[1:]:
         if "answer" in line:
             decision = Decision(Verdict(line["verdict"]), line["choice"])
-            answers.append(Answer(line["path"], line["answer"], decision, line["edited"], line.get("digest", "")))
-        elif "settled" in line:
-            settled.append(Settled(line["settled"], line["digest"], tuple(line["left"])))
+            known = line.get("digest", ""), line.get("offer", "")
+            answers.append(Answer(line["path"], line["answer"], decision, line["edited"], *known))
+            states[line["path"]] = known[0]
+        elif "withdrawn" in line:
+            gone = line["path"], line["withdrawn"], line["digest"]
+            answers = [a for a in answers if (a.path, a.key, a.digest) != gone]
+            states[line["path"]] = line["digest"]
+        elif "turned" in line:
+            states[line["turned"]] = line["digest"]
         elif "intent" in line:
             replacements.append(Replacement(**{name: line[name] for name in Replacement.__slots__}))
         elif "wrote" in line:
@@ -317,7 +328,7 @@ def _parse(path: Path) -> Run:
         tuple(replacements),
         frozenset(written),
         finished,
-        tuple(settled),
+        states,
     )
 
 

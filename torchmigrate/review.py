@@ -6,20 +6,11 @@ one by one while the run goes on; a file is complete when each of its questions 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from torchmigrate import diff
+from torchmigrate.drafts import Draft
 from torchmigrate.model import Decision, FileResult, Finding, Hunk, Proposal, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Lines that the reviewer wrote in place of `count` lines of the file as it was read, from 0-based line `start`."""
-
-    start: int
-    count: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +52,7 @@ class Question:
 
 @dataclass(eq=False, slots=True)
 class FileReview:
-    """The questions and answers of one file. `before` is its content when it was looked at, `digest` that content's."""
+    """The questions and answers of one file. `digest` is that of the content they speak of."""
 
     path: str
     digest: str
@@ -77,33 +68,35 @@ class FileReview:
         """Whether nothing is left to ask."""
         return all(self.decided(question) is not None for question in self.questions)
 
-    @property
-    def decisions(self) -> dict[str, Decision]:
-        """The decisions by key; a change that the reviewer rewrote counts as declined, its drafts are apart."""
-        return {key: Decision(Verdict.DECLINE) if given.drafts else given.decision for key, given in self.given.items()}
-
-    @property
-    def drafts(self) -> list[Draft]:
-        """What the reviewer wrote, each draft once, in order of position."""
-        found = {draft: None for given in self.given.values() for draft in given.drafts}
-        return sorted(found, key=lambda draft: draft.start)
-
 
 @dataclass(slots=True)
 class Step:
-    """What an answer led to: keys answered by path, files now complete, files complete before that are open again."""
+    """What an answer, or taking one back, led to: answers by file and key, keys without one, and the files of both."""
 
-    answered: list[tuple[str, str, Given]] = field(default_factory=list)
-    completed: list[FileReview] = field(default_factory=list)
-    reopened: list[FileReview] = field(default_factory=list)
+    answered: list[tuple[FileReview, str, Given]] = field(default_factory=list)
+    withdrawn: list[tuple[FileReview, str]] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[FileReview]:
+        """The files with other answers than before, each once."""
+        return list(dict.fromkeys([*(file for file, _, _ in self.answered), *(file for file, _ in self.withdrawn)]))
+
+
+@dataclass(eq=False, slots=True)
+class _Entry:
+    """One thing to take back: the answers that it replaced, and the standing answers before it."""
+
+    replaced: list[tuple[FileReview, str, Given | None]]
+    standing: dict[str, _Standing]
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """An answer for all that a rule still asks; `label` picks among choices."""
+    """An answer for all that a rule still asks; `label` picks among choices. `entry` takes it back."""
 
     decision: Decision
     label: str
+    entry: _Entry
 
 
 def questions(result: FileResult) -> list[Question]:
@@ -142,12 +135,15 @@ class Review:
         self._standing: dict[str, _Standing] = {}
         self._file = 0
         self._index = 0
-        self._history: list[tuple[list[tuple[FileReview, str]], dict[str, _Standing]]] = []
+        self._history: list[_Entry] = []
 
     # -- what there is -----------------------------------------------------------------------------------------
 
     def add(self, result: FileResult, remembered: Mapping[str, Given] | None = None) -> Step:
-        """Take up a file that has been looked at, with answers that are already known."""
+        """Take up a file that has been looked at, with answers that are already known.
+
+        Only what standing answers decide is in the step's answers.
+        """
         file = FileReview(result.path, result.digest, questions(result))
         step = Step()
         if not file.questions:
@@ -162,8 +158,6 @@ class Review:
                 if key in known:
                     file.given[key] = known[key]
         self._apply_standing(file, step)
-        if file.complete:
-            step.completed.append(file)
         return step
 
     @property
@@ -232,13 +226,23 @@ class Review:
                 return True
         return False
 
-    def split(self) -> bool:
-        """Split the current question into its changes; False when it is only one."""
+    def split(self) -> Step | None:
+        """Split the current question into its changes; None when it is only one.
+
+        What the reviewer wrote for all of them together is an answer to none of them.
+        """
         current = self.current
         if current is None or not current[1].parts:
-            return False
-        self._split(*current)
-        return True
+            return None
+        file, question = current
+        given = file.decided(question)
+        self._split(file, question)
+        step = Step()
+        if given and given.drafts:
+            for key in question.keys:
+                file.given.pop(key)
+                step.withdrawn.append((file, key))
+        return step
 
     def _split(self, file: FileReview, question: Question) -> None:
         at = file.questions.index(question)
@@ -249,7 +253,10 @@ class Review:
     def answer(self, given: Given) -> Step:
         """Answer the current question."""
         assert self.current is not None
-        return self._answer([self.current], given)
+        self._begin()
+        step = Step()
+        self._give(step, self._history[-1], *self.current, given)
+        return step
 
     def answer_file(self, given: Given) -> Step:
         """Answer the current question and all later undecided ones of its file; taking leaves reports to be asked."""
@@ -258,78 +265,64 @@ class Review:
         takes = given.decision.verdict is Verdict.ACCEPT
         later = [q for q in file.questions[self._index + 1 :] if file.decided(q) is None and (q.offers or not takes)]
         plain = Given(Decision(given.decision.verdict))
-        first = self._answer([self.current], given)
-        step = self._answer([(file, question) for question in later], plain)
-        batch, standing = self._history.pop()
-        self._history[-1] = (self._history[-1][0] + batch, standing)
-        completed = list(dict.fromkeys([*first.completed, *step.completed]))
-        return Step(first.answered + step.answered, completed)
+        step = self.answer(given)
+        for question in later:
+            self._give(step, self._history[-1], file, question, plain)
+        return step
 
     def answer_rule(self, given: Given) -> Step:
         """Answer the current question, and for its rules all that is or will be undecided after it."""
         assert self.current is not None
         _, question = self.current
-        before = dict(self._standing)
-        label = _label(question, given.decision.choice)
-        step = self._answer([self.current], given)
-        for code in question.codes:
-            self._standing[code] = _Standing(given.decision, label)
-        batch = self._history[-1][0]
-        for number, file in enumerate(self.files):
-            if number >= self._file:
-                was = file.complete
-                counted = len(step.answered)
-                self._apply_standing(file, step, after=self._index if number == self._file else -1)
-                batch += [(file, key) for _, key, _ in step.answered[counted:]]
-                if file.complete and not was:
-                    step.completed.append(file)
-        self._history[-1] = (batch, before)
+        step = self.answer(given)
+        standing = _Standing(given.decision, _label(question, given.decision.choice), self._history[-1])
+        self._standing |= dict.fromkeys(question.codes, standing)
+        for number, file in enumerate(self.files[self._file :]):
+            self._apply_standing(file, step, after=-1 if number else self._index)
         return step
 
-    def _answer(self, asked: Sequence[tuple[FileReview, Question]], given: Given) -> Step:
-        step = Step()
-        batch: list[tuple[FileReview, str]] = []
-        for file, question in asked:
-            for key in question.keys:
-                file.given[key] = given
-                batch.append((file, key))
-                step.answered.append((file.path, key, given))
-            if file.complete and file not in step.completed:
-                step.completed.append(file)
-        self._history.append((batch, dict(self._standing)))
-        return step
+    def _begin(self) -> None:
+        self._history.append(_Entry([], dict(self._standing)))
+
+    def _give(self, step: Step, entry: _Entry, file: FileReview, question: Question, given: Given) -> None:
+        for key in question.keys:
+            entry.replaced.append((file, key, file.given.get(key)))
+            file.given[key] = given
+            step.answered.append((file, key, given))
 
     def _apply_standing(self, file: FileReview, step: Step, after: int = -1) -> None:
-        for question in list(file.questions):
-            answered = question.codes & set(self._standing)
-            if question.parts and file.decided(question) is None and answered and answered != question.codes:
-                self._split(file, question)
-        for index, question in enumerate(file.questions):
-            if index <= after or file.decided(question) is not None or not question.codes <= set(self._standing):
-                continue
-            standing = self._standing[min(question.codes)]
-            decision = _fitting(question, standing)
-            if decision is None:
-                continue
-            for key in question.keys:
-                file.given[key] = Given(decision)
-                step.answered.append((file.path, key, file.given[key]))
+        """Answer what standing answers decide behind the question `after`; what they decide in part is split."""
+        index = after + 1
+        while index < len(file.questions):
+            question = file.questions[index]
+            found = [self._standing.get(code) for code in question.codes]
+            if file.decided(question) is None and any(found):
+                if question.parts and len({one and one.decision.verdict for one in found}) > 1:
+                    self._split(file, question)
+                    continue
+                standing = found[0]
+                decision = _fitting(question, standing) if standing else None
+                if standing and decision:
+                    self._give(step, standing.entry, file, question, Given(decision))
+            index += 1
 
     def undo(self) -> Step | None:
         """Take the last answer back and go to its question; None when there is nothing to take back."""
         if not self._history:
             return None
-        batch, self._standing = self._history.pop()
+        entry = self._history.pop()
+        self._standing = entry.standing
         step = Step()
-        open_again: list[FileReview] = []
-        for file, key in batch:
-            if file.complete and file not in open_again:
-                open_again.append(file)
-            file.given.pop(key, None)
-        step.reopened = open_again
-        first_file, first_key = batch[0]
-        self._file = self.files.index(first_file)
-        self._index = next(i for i, q in enumerate(first_file.questions) if first_key in q.keys)
+        for file, key, before in reversed(entry.replaced):
+            if before is None:
+                file.given.pop(key, None)
+                step.withdrawn.append((file, key))
+            else:
+                file.given[key] = before
+                step.answered.append((file, key, before))
+        first, first_key, _ = entry.replaced[0]
+        self._file = self.files.index(first)
+        self._index = next(i for i, q in enumerate(first.questions) if first_key in q.keys)
         return step
 
     @property
@@ -355,40 +348,3 @@ def _fitting(question: Question, standing: _Standing) -> Decision | None:
             return Decision(Verdict.ACCEPT, index)
     plain = question.offers and (not standing.label or not choices)
     return Decision(Verdict.ACCEPT) if plain and standing.decision.choice == 0 else None
-
-
-class Overlap(Exception):
-    """What the reviewer wrote covers lines that another accepted change has changed."""
-
-
-def apply_drafts(before: bytes, after: bytes, drafts: Sequence[Draft]) -> bytes:
-    """`after`, which comes from `before`, with the reviewer's lines in it. Raises Overlap."""
-    blocks = [
-        (hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_count - hunk.old_count)
-        for hunk in diff.hunks(before, after, context=0)
-    ]
-    lines = diff.split_lines(after)
-    for draft in sorted(drafts, key=lambda d: d.start, reverse=True):
-        end = draft.start + draft.count
-        if any(first < end and draft.start < max(last, first + 1) for first, last, _ in blocks):
-            raise Overlap(f"line {draft.start + 1}")
-        moved = sum(grown for _, last, grown in blocks if last <= draft.start)
-        text = draft.text.encode("utf-8", "surrogateescape")
-        lines[draft.start + moved : end + moved] = [text]
-    return b"".join(lines)
-
-
-def drafts_of(hunks: Sequence[Hunk]) -> list[tuple[Draft, bytes]]:
-    """The lines that hunks change, without the context around them: what they become, and what they were."""
-    found = []
-    for hunk in hunks:
-        lines = list(hunk.lines)
-        lead = next(i for i, line in enumerate(lines) if line[:1] != b" ")
-        trail = next(i for i, line in enumerate(reversed(lines)) if line[:1] != b" ")
-        middle = lines[lead : len(lines) - trail]
-        old = b"".join(line[1:] for line in middle if line[:1] != b"+")
-        new = b"".join(line[1:] for line in middle if line[:1] != b"-")
-        count = sum(line[:1] != b"+" for line in middle)
-        text = new.decode("utf-8", "surrogateescape")
-        found.append((Draft(hunk.old_start + lead, count, text), old))
-    return found

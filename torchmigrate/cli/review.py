@@ -2,125 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
-import queue
 import sys
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any
 
-from torchmigrate import diff, engine, git, journal, registry, review, runs, write
+from torchmigrate import diff, drafts, journal, recall, registry
 from torchmigrate.cli import terminal
 from torchmigrate.cli.explain import page
+from torchmigrate.cli.feed import Feed, Found
+from torchmigrate.cli.filing import Filing, unreadable
+from torchmigrate.cli.interrupt import Interrupt
 from torchmigrate.cli.running import select
-from torchmigrate.discover import kind_of
+from torchmigrate.drafts import Draft
 from torchmigrate.migration import Migration
-from torchmigrate.model import (
-    LOOK,
-    Decision,
-    FileError,
-    FileResult,
-    Outcome,
-    Override,
-    Policy,
-    Project,
-    Safety,
-    Settings,
-    UsageError,
-    Verdict,
-)
+from torchmigrate.model import Decision, FileError, Outcome, Policy, Safety, Settings, UsageError, Verdict
 from torchmigrate.prompt import Card, Terminal
 from torchmigrate.report import text
 from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, PENDING
-from torchmigrate.review import Draft, FileReview, Given, Question, Review, Step
+from torchmigrate.review import FileReview, Given, Question, Review, Step
+from torchmigrate.source import SourceError, read_python
 
 _CONTEXT = 3
+_ACCEPT = Given(Decision(Verdict.ACCEPT))
 _LEAVE = Given(Decision(Verdict.DECLINE))
-_MARK = "#% lines "
-
-
-@dataclass(slots=True)
-class _Written:
-    """A file as the review left it."""
-
-    before: bytes
-    after: bytes
-
-
-@dataclass(slots=True)
-class _Tally:
-    errors: list[FileError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def plain(settings: Settings, *, yes_safe: bool, allow_dirty: bool) -> dict[str, Any]:
-    """Settings as JSON, for the journal."""
-    return dataclasses.asdict(settings) | {"yes_safe": yes_safe, "allow_dirty": allow_dirty}
-
-
-def from_plain(values: Mapping[str, Any]) -> tuple[Settings, bool, bool]:
-    """Settings from a journal, and the flags `yes_safe` and `allow_dirty`."""
-    kept = dict(values)
-    yes_safe, allow_dirty = bool(kept.pop("yes_safe", False)), bool(kept.pop("allow_dirty", False))
-    names = {one.name for one in dataclasses.fields(Settings)}
-    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in kept.items() if name in names}
-    overrides = []
-    for one in made.get("overrides", ()):
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
-        overrides.append(Override(**fields))
-    return Settings(**{**made, "overrides": tuple(overrides)}), yes_safe, allow_dirty
-
-
-class Memories:
-    """What an earlier part of the same review decided, asked for when a file comes up again."""
-
-    def __init__(self, run: journal.Run | None) -> None:
-        self._settled = {one.path: one for one in run.settled} if run else {}
-        self._answers: dict[str, dict[str, journal.Answer]] = {}
-        self._news: dict[str, set[str]] = {}
-        for answer in run.answers if run else ():
-            self._answers.setdefault(answer.path, {})[answer.key] = answer
-        for replacement in run.replacements if run else ():
-            self._news.setdefault(replacement.path, set()).add(replacement.new)
-
-    def of(self, result: FileResult) -> dict[str, Given]:
-        """The answers that still hold for a file: all while it is the same, else those that cannot be mixed up."""
-        keys = {finding.decision_key for finding in result.findings}
-        settled = self._settled.get(result.path)
-        answers = self._answers.get(result.path, {})
-        if settled is not None:
-            if settled.digest == result.digest:
-                return dict.fromkeys(keys, _LEAVE)
-            return dict.fromkeys(_unmistakable(keys, settled.left), _LEAVE)
-        if result.digest in self._news.get(os.path.realpath(result.path), ()):
-            return dict.fromkeys(keys, _LEAVE)
-        same = {key: answer for key, answer in answers.items() if answer.digest == result.digest}
-        if same:
-            return {key: _given(answer) for key, answer in same.items()}
-        usable = _unmistakable(keys, answers)
-        return {key: _given(answers[key]) for key in usable if answers[key].edited is None}
-
-
-def _unmistakable(keys: set[str], known: Sequence[str] | Mapping[str, object]) -> set[str]:
-    """The known keys that mean the same place: equal code stands as often in the file as it was known to."""
-
-    def stem(key: str) -> str:
-        return key.rpartition(":")[0]
-
-    def count(stems: list[str], one: str) -> int:
-        return stems.count(one)
-
-    now, then = [stem(key) for key in keys], [stem(key) for key in known]
-    return {key for key in known if key in keys and count(now, stem(key)) == count(then, stem(key))}
-
-
-def _given(answer: journal.Answer) -> Given:
-    drafts = tuple(Draft(**one) for one in json.loads(answer.edited)) if answer.edited else ()
-    return Given(answer.decision, drafts)
+_SUPPRESS = Given(Decision(Verdict.SUPPRESS))
+_NOTES = frozenset({"TM002", "TM007"})
+"""Engine codes of what leaves something pending, but is no failure."""
 
 
 class Session:
@@ -131,161 +37,159 @@ class Session:
     ) -> None:
         self._settings = settings
         self._terminal = shown
-        self._yes_safe = yes_safe
-        self._allow_dirty = allow_dirty
-        self._run = run
+        self._flags = {"yes_safe": yes_safe, "allow_dirty": allow_dirty}
+        self._interrupt = Interrupt()
         self._journal: journal.Journal | None = journal.Journal.resume(run) if run else None
-        self._memories = Memories(run)
+        self._memories = recall.Memories(run)
         self._review = Review()
+        ours = frozenset(run.files) if run else frozenset()
+        guarded = settings.git and not allow_dirty
         self._migration = Migration(settings, select(settings), Policy(propose=True))
-        self._feed: queue.SimpleQueue[FileResult | BaseException | None] = queue.SimpleQueue()
-        self._fed = False
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="write")
-        self._writes: list[Future[None]] = []
-        self._written: dict[str, _Written] = {}
-        self._taken: dict[str, int] = {}
-        self._tally = _Tally()
+        self._feed = Feed(self._migration, lambda path: guarded and os.path.realpath(path) not in ours)
+        self._filing = Filing(self._migration, self._log)
+        self._errors: list[FileError] = []
+        self._offers: dict[tuple[str, str], str] = {}
         self._selected: dict[tuple[str, ...], int] = {}
         self._drafts: dict[tuple[str, ...], tuple[Draft, ...]] = {}
+        self._original: tuple[str, bytes] = ("", b"")
         self._heading = ""
-
-    # -- the run behind it -------------------------------------------------------------------------------------
+        self._is_told = False
 
     def run(self) -> int:
-        """Ask until nothing is left, the reviewer stops, or input ends; the exit code."""
-        threading.Thread(target=self._scan, daemon=True).start()
+        """Ask until nothing is left, the reviewer stops, or input ends; the exit code. Raises UsageError."""
         interrupted = False
-        try:
-            self._ask_all()
-        except KeyboardInterrupt:
-            interrupted = True
-            self._terminal.say("")
-        finally:
-            self._writer.shutdown(wait=True)
-            self._migration.close()
-        self._collect()
-        return self._close(interrupted)
+        failure: UsageError | None = None
+        with self._interrupt:
+            self._feed.start()
+            try:
+                self._ask_all()
+                if self._flags["yes_safe"]:
+                    self._take_up_all()
+            except KeyboardInterrupt:
+                interrupted = True
+                self._terminal.say("")
+            except UsageError as error:
+                failure = error
+            self._bring_rest()
+            self._filing.finish()
+            self._feed.stop()
+            code = self._close(interrupted)
+        if failure:
+            raise failure
+        return code
 
-    def _scan(self) -> None:
-        try:
-            for result in self._migration.run():
-                self._feed.put(result)
-        except BaseException as error:
-            self._feed.put(error)
-        self._feed.put(None)
+    # -- files that come up ------------------------------------------------------------------------------------
 
     def _take_up(self, *, wait: bool) -> bool:
-        """Take up files that the scan has found; False when there will be no more."""
-        while not self._fed:
-            try:
-                found = self._feed.get(block=wait)
-            except queue.Empty:
-                return True
-            if found is None:
-                self._fed = True
-                self._tally.errors += self._migration.errors
-            elif isinstance(found, BaseException):
-                raise found
+        """Take up files that the run has found, waiting for the first one or not; False when there will be no more."""
+        while not self._feed.is_over:
+            if wait:
+                with self._interrupt.waiting():
+                    found = self._feed.next(wait=True)
             else:
+                found = self._feed.next(wait=False)
+            if found is not None:
                 self._add(found)
                 wait = False
+            elif not self._feed.is_over:
+                return True
+        if not self._is_told:
+            self._is_told = True
+            self._tell(list(dict.fromkeys(self._migration.errors)))
         return False
 
-    def _add(self, result: FileResult) -> None:
-        for error in result.errors:
-            self._terminal.say(text.error_line(error))
-        self._tally.errors += result.errors
+    def _take_up_all(self) -> None:
+        while self._take_up(wait=True):
+            pass
+
+    def _add(self, found: Found) -> None:
+        result = found.result
+        self._tell(result.errors)
+        if found.is_dirty:
+            message = "has uncommitted edits, so it is not asked about; commit or stash them, or pass --allow-dirty"
+            self._tell([FileError(result.path, None, None, "TM007", message)])
+            return
         known = self._memories.of(result)
-        if self._yes_safe:
+        if self._flags["yes_safe"]:
             for finding in result.findings:
                 if finding.outcome is Outcome.REWRITE and finding.safety is Safety.SAFE:
-                    known.setdefault(finding.decision_key, Given(Decision(Verdict.ACCEPT)))
-        asked = any(f.suppressed is None for f in result.findings)
-        if asked and self._settings.git and not self._allow_dirty and self._is_dirty(result.path):
-            message = "has uncommitted edits, so it is not asked about; commit or stash them, or pass --allow-dirty"
-            self._tally.errors.append(FileError(result.path, None, None, "TM007", message))
-            self._terminal.say(text.error_line(self._tally.errors[-1]))
-            return
-        self._follow(self._review.add(result, known))
+                    known.setdefault(finding.decision_key, _ACCEPT)
+        for key, offer in recall.offers(result.findings).items():
+            self._offers[result.path, key] = offer
+        before = len(self._review.files)
+        self._follow(self._review.add(result, known), *self._review.files[before:])
 
-    def _is_dirty(self, path: str) -> bool:
-        if self._run is not None and os.path.realpath(path) in self._run.files:
-            return False
-        try:
-            return bool(git.uncommitted([path]))
-        except git.GitError as error:
-            raise UsageError(f"{error}\n       pass --no-git to write without asking git") from None
+    def _tell(self, errors: list[FileError] | tuple[FileError, ...]) -> None:
+        self._errors += errors
+        self._terminal.say(*(text.error_line(error) for error in errors))
 
     # -- asking ------------------------------------------------------------------------------------------------
 
     def _ask_all(self) -> None:
+        stays = False
         while True:
             self._take_up(wait=False)
-            while not (self._review.seek() or self._review.rewind()):
-                if not self._take_up(wait=True) and not (self._review.seek() or self._review.rewind()):
+            while not (stays or self._review.seek() or self._review.rewind()):
+                if not self._take_up(wait=True) and not self._review.rewind():
                     return
-            if not self._ask():
+            answer = self._ask()
+            if answer is None:
                 return
+            stays = answer
 
-    def _ask(self) -> bool:
-        """Show the current question and act on what is typed; False to stop."""
+    def _ask(self) -> bool | None:
+        """Show the current question and act on what is typed until that leads on.
+
+        None to stop; True to show the question at the cursor even if it has an answer.
+        """
         current = self._review.current
         assert current is not None
         file, question = current
         if self._heading != file.path:
             self._heading = file.path
-            files = len(self._review.files)
             number = self._review.files.index(file) + 1
-            self._terminal.file(file.path, f"file {number} of {files}" + ("" if self._fed else " so far"))
-        card = self._card(file, question)
-        self._terminal.card(card)
+            more = "" if self._feed.is_over else " so far"
+            self._terminal.file(file.path, f"file {number} of {len(self._review.files)}{more}")
+        self._terminal.card(self._card(file, question))
         while True:
+            card = self._card(file, question)
             keys = self._keys(file, question)
-            typed = self._terminal.ask(card, keys)
+            with self._interrupt.waiting():
+                typed = self._terminal.ask(card, keys)
             self._take_up(wait=False)
             if typed is None or typed == "q":
-                return False
-            if not typed:
-                continue
-            if typed.isdigit() and 0 < int(typed) <= len(card.choices):
+                return None
+            key, number_typed = typed[:1], typed[1:].strip()
+            if key == "g" and "g" in keys and _is_number(number_typed):
+                if self._review.go(int(number_typed)):
+                    return True
+                self._terminal.say(f"there are {text.plural(self._review.total, 'change')} so far")
+            elif _is_number(typed) and 0 < int(typed) <= len(card.choices):
                 self._selected[question.keys] = int(typed) - 1
                 self._drafts.pop(question.keys, None)
-                card = self._card(file, question)
-                self._terminal.card(card)
-                continue
-            key, _, rest = typed.partition(" ")
-            if key[0] == "g" and "g" in keys and (key[1:] or rest).strip().isdigit():
-                if self._review.go(int(key[1:] or rest)):
-                    return self._revisit()
-                self._terminal.say(f"there are {self._review.total} changes")
-                continue
-            if typed not in keys:
+                self._terminal.card(self._card(file, question))
+            elif typed in keys:
+                if self._inform(typed, file, question, card):
+                    continue
+                return self._act(typed, question)
+            elif typed:
                 self._terminal.say(f"{typed!r} means nothing here; ? lists the keys")
-                continue
-            moved = self._act(typed, file, question, card)
-            if moved:
-                return True
-            card = self._card(file, question)
-
-    def _revisit(self) -> bool:
-        """Ask about the question at the cursor even when it has an answer."""
-        return self._ask()
 
     def _keys(self, file: FileReview, question: Question) -> list[str]:
-        choosing = question.keys in self._selected or question.keys in self._drafts
-        takes = question.offers or choosing
-        more = self._review.undecided(after=True) > 0
+        is_draft = question.keys in self._drafts
+        takes = question.offers or is_draft or question.keys in self._selected
+        in_cell = any(finding.cell is not None for finding in question.findings)
         valid = {
             "y": takes,
             "n": True,
-            "a": question.offers,
+            "a": takes,
             "d": True,
-            "A": takes and question.keys not in self._drafts,
+            "A": takes and not is_draft,
             "D": True,
             "q": True,
             "s": bool(question.parts),
-            "e": True,
-            "j": more,
+            "e": takes or not in_cell,
+            "j": self._review.undecided(after=True) > 0,
             "k": self._review.undecided(before=True) > 0,
             "u": self._review.can_undo,
             "i": True,
@@ -297,252 +201,201 @@ class Session:
         }
         return [key for key, holds in valid.items() if holds]
 
-    def _act(self, key: str, file: FileReview, question: Question, card: Card) -> bool:
-        """Act on one key; True when the cursor may have moved or an answer was given."""
-        given = Given(
-            Decision(Verdict.ACCEPT, self._selected.get(question.keys, 0)), self._drafts.get(question.keys, ())
-        )
-        review_ = self._review
+    def _inform(self, key: str, file: FileReview, question: Question, card: Card) -> bool:
+        """Act on a key that leads to no other question; False for other keys."""
         match key:
-            case "y":
-                self._follow(review_.answer(given))
-            case "n":
-                self._follow(review_.answer(_LEAVE))
-            case "a":
-                self._follow(review_.answer_file(given))
-            case "d":
-                self._follow(review_.answer_file(_LEAVE))
-            case "A":
-                self._follow(review_.answer_rule(given))
-            case "D":
-                self._follow(review_.answer_rule(_LEAVE))
-            case "i":
-                self._follow(review_.answer(Given(Decision(Verdict.SUPPRESS))))
-            case "s":
-                review_.split()
-            case "j":
-                review_.step(1)
-            case "k":
-                review_.step(-1)
-            case "u":
-                self._undo()
             case "e":
                 self._edit(file, question, card)
-                self._terminal.card(self._card(file, question))
-                return False
             case "w":
+                rules = registry.load(self._settings.load)
                 for code in sorted(question.codes):
-                    self._terminal.say(*page(registry.load(self._settings.load).get(code)))
-                return False
+                    self._terminal.say("", *page(rules.get(code)))
             case "p":
                 self._terminal.card(card)
-                return False
             case "P":
-                self._terminal.card_in_pager(card)
-                return False
+                with self._interrupt.away():
+                    self._terminal.card_in_pager(card)
             case "?":
                 self._terminal.help(self._keys(file, question), len(card.choices))
+            case "g":
+                self._terminal.say(f"g and a number from 1 to {self._review.total}, such as g 1")
+            case _:
                 return False
         return True
+
+    def _act(self, key: str, question: Question) -> bool:
+        """Answer or move; whether the question at the cursor is to be shown even if it has an answer."""
+        choice = self._selected.get(question.keys, 0)
+        take = Given(Decision(Verdict.ACCEPT, choice), self._drafts.get(question.keys, ()))
+        match key:
+            case "y" | "n" | "i":
+                self._follow(self._review.answer({"y": take, "n": _LEAVE, "i": _SUPPRESS}[key]))
+            case "a" | "d":
+                self._follow(self._review.answer_file(take if key == "a" else _LEAVE))
+            case "A" | "D":
+                self._follow(self._review.answer_rule(take if key == "A" else _LEAVE))
+            case "j" | "k":
+                self._review.step(1 if key == "j" else -1)
+            case "s":
+                self._follow(self._review.split() or Step())
+                return True
+            case "u":
+                self._follow(self._review.undo() or Step())
+                self._heading = ""
+                return True
+        return False
+
+    # -- showing -----------------------------------------------------------------------------------------------
 
     def _card(self, file: FileReview, question: Question) -> Card:
         findings = question.findings
         choices = findings[0].choices if len(question.keys) == 1 else ()
-        selected = self._selected.get(question.keys, 0 if question.offers and choices else None)
-        hunks = question.hunks(selected or 0) if question.offers or selected is not None else ()
-        source: tuple[bytes, ...] = ()
-        if question.keys in self._drafts:
-            before = self._original(file)
-            new = review.apply_drafts(before, before, self._drafts[question.keys])
-            hunks = tuple(diff.hunks(before, new))
-        elif not hunks:
-            source = self._source(file, question)
         given = file.decided(question)
+        chosen = given.decision.choice if given and given.decision.verdict is Verdict.ACCEPT else 0
+        selected = self._selected.get(question.keys, chosen if choices and (question.offers or given) else None)
+        hunks = question.hunks(selected or 0) if question.offers or selected is not None else ()
+        written = self._drafts.get(question.keys, given.drafts if given else ())
+        if written:
+            before = self._content(file)
+            hunks = tuple(diff.hunks(before, drafts.apply_drafts(before, before, written)))
+        first = findings[0]
         return Card(
-            place=file.path,
+            place=text.place(first),
             findings=findings,
             hunks=hunks,
-            source=source,
+            source=() if hunks else self._source(file, question),
             choices=choices,
             selected=selected,
             number=self._review.number,
             total=self._review.total,
-            growing=not self._fed,
+            growing=not self._feed.is_over,
             was=_shown(given),
             python=file.path.endswith((".py", ".pyi")),
         )
 
-    def _original(self, file: FileReview) -> bytes:
-        """The content that the questions of a file speak of."""
-        written = self._written.get(file.path)
-        return written.before if written else write.read(file.path)
+    def _content(self, file: FileReview) -> bytes:
+        """The content that the questions of a file speak of, as far as it can still be had."""
+        if self._original[0] != file.digest:
+            self._original = (file.digest, self._filing.original(file.path, file.digest))
+        return self._original[1]
 
     def _source(self, file: FileReview, question: Question) -> tuple[bytes, ...]:
+        """The lines that a report speaks of; in a notebook what the finding holds, since lines there are of a cell."""
+        first = question.findings[0]
+        if first.cell is not None:
+            return tuple(line.encode("utf-8", "surrogatepass") + b"\n" for line in first.before.splitlines())
+        lines = diff.split_lines(self._content(file))
+        low = min(f.span.line for f in question.findings)
+        high = max(f.span.end_line for f in question.findings)
+        return tuple(lines[max(low - 1 - _CONTEXT, 0) : high + _CONTEXT])
+
+    def _edit(self, file: FileReview, question: Question, card: Card) -> None:
+        """Let the reviewer write other lines; what cannot be read is told and not taken."""
+        before = self._content(file)
+        if card.hunks:
+            pieces = drafts.pieces(card.hunks)
+        else:
+            low = min(f.span.line for f in question.findings)
+            pieces = [drafts.piece(before, low, max(f.span.end_line for f in question.findings))]
+        encoding = _encoding(file.path, before)
+        asked = drafts.to_edit(pieces, encoding)
+        with self._interrupt.away():
+            new = self._terminal.edit(asked, os.path.splitext(file.path)[1])
+        if new is None or new == asked:
+            self._terminal.say("nothing was taken from the editor")
+            return
         try:
-            lines = diff.split_lines(self._original(file))
-        except OSError:
-            return ()
-        first = min(f.span.line for f in question.findings)
-        last = max(f.span.end_line for f in question.findings)
-        return tuple(lines[max(first - 1 - _CONTEXT, 0) : last + _CONTEXT])
+            made = drafts.edited(before, pieces, new, encoding)
+        except UnicodeEncodeError as error:
+            self._terminal.say(f"{error.object[error.start]!r} cannot be written in {encoding}; nothing was taken")
+            return
+        if made is None:
+            self._terminal.say("the lines that start with '#% lines' must stay; nothing was taken from the editor")
+            return
+        problem = unreadable(file.path, before, drafts.apply_drafts(before, before, made))
+        if problem:
+            self._terminal.say(f"this cannot be read: {problem}; nothing was taken from the editor")
+            return
+        self._drafts[question.keys] = made
+        self._terminal.card(self._card(file, question))
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _follow(self, step: Step) -> None:
+    def _follow(self, step: Step, *files: FileReview) -> None:
         """Keep the answers of a step, then have the files written that are complete."""
+        if step.withdrawn:
+            self._log().withdraw((file.path, key, file.digest) for file, key in step.withdrawn)
         if step.answered:
-            digests = {file.path: file.digest for file in self._review.files}
             self._log().answers(
-                journal.Answer(
-                    path,
-                    key,
-                    given.decision,
-                    json.dumps([dataclasses.asdict(draft) for draft in given.drafts]) if given.drafts else None,
-                    digests.get(path, ""),
-                )
-                for path, key, given in step.answered
+                recall.answer(file.path, key, given, file.digest, self._offers[file.path, key])
+                for file, key, given in step.answered
             )
-        for file in step.completed:
-            self._writes.append(self._writer.submit(self._write, file, dict(file.decisions), file.drafts))
+        for file in dict.fromkeys((*files, *step.files)):
+            self._filing.bring(file.path, file.digest, file.given if file.complete else {})
+
+    def _bring_rest(self) -> None:
+        """Have what was taken written in files that are not complete."""
+        for file in self._review.files:
+            if not file.complete:
+                self._filing.bring(file.path, file.digest, file.given)
 
     def _log(self) -> journal.Journal:
         if self._journal is None:
             journal.sweep()
-            kept = plain(self._settings, yes_safe=self._yes_safe, allow_dirty=self._allow_dirty)
-            self._journal = journal.Journal.start("review", os.curdir, settings=kept)
+            self._journal = journal.Journal.start(
+                "review", os.curdir, settings=recall.plain(self._settings, **self._flags)
+            )
         return self._journal
-
-    def _write(self, file: FileReview, decisions: dict[str, Decision], drafts: list[Draft]) -> None:
-        """Write one complete file, in the writing thread, and note that nothing is left to decide in it."""
-        log = self._log()
-        takes = drafts or any(d.verdict is not Verdict.DECLINE for d in decisions.values())
-        if not takes:
-            log.settle(journal.Settled(file.path, file.digest, tuple(decisions)))
-            return
-        try:
-            before = write.read(file.path)
-        except OSError as error:
-            self._tally.errors.append(FileError(file.path, None, None, "TM010", f"cannot read: {error.strerror}"))
-            return
-        if write.digest(before) != file.digest:
-            message = "changed on disk while it was reviewed; left as it was, run again"
-            self._tally.errors.append(FileError(file.path, None, None, "TM007", message))
-            return
-        result = self._migration.process_bytes(file.path, before, Policy(decisions=decisions))
-        after = result.after or before
-        accepted = len({f.decision_key for f in result.findings if f.key in result.accepted})
-        try:
-            after = review.apply_drafts(before, after, drafts)
-        except review.Overlap as error:
-            message = f"the edit of {error} overlaps with another change that was taken; that edit is left out"
-            self._tally.errors.append(FileError(file.path, None, None, "TM007", message))
-        else:
-            accepted += len(drafts)
-        self._tally.errors += [error for error in result.errors if error.code == "TM012"]
-        if after == before:
-            return
-        problem = engine.unreadable(
-            file.path, before, after, Project(), kind_of(os.path.basename(file.path)) or "python"
-        )
-        if problem:
-            self._tally.errors.append(FileError(file.path, None, None, "TM012", f"not written: {problem}"))
-            return
-        for outcome in runs.replace_all(log, [runs.Edit(file.path, before, after)]):
-            if outcome.error:
-                self._tally.errors.append(outcome.error)
-                return
-            if outcome.note:
-                self._tally.notes.append(outcome.note)
-        self._written[file.path] = _Written(before, after)
-        self._taken[file.path] = accepted
-        left = self._migration.process_bytes(file.path, after, LOOK)
-        keys = dict.fromkeys(f.decision_key for f in left.findings)
-        log.settle(journal.Settled(file.path, write.digest(after), tuple(keys)))
-
-    def _collect(self) -> None:
-        """Wait for the writing thread; what went wrong there comes up here."""
-        writes, self._writes = self._writes, []
-        for one in writes:
-            one.result()
-
-    def _undo(self) -> None:
-        self._collect()
-        step = self._review.undo()
-        for file in step.reopened if step else ():
-            written = self._written.pop(file.path, None)
-            self._taken.pop(file.path, None)
-            if written is None:
-                continue
-            for outcome in runs.replace_all(self._log(), [runs.Edit(file.path, written.after, written.before)]):
-                if outcome.error:
-                    self._terminal.say(text.error_line(outcome.error))
-        self._heading = ""
-
-    def _edit(self, file: FileReview, question: Question, card: Card) -> None:
-        """Let the reviewer write other lines; what cannot be read is shown and not taken."""
-        before = self._original(file)
-        if card.hunks:
-            pieces = [draft for draft, _ in review.drafts_of(card.hunks)]
-        else:
-            lines = diff.split_lines(before)
-            first = min(f.span.line for f in question.findings) - 1
-            count = max(f.span.end_line for f in question.findings) - first
-            old = b"".join(lines[first : first + count]).decode("utf-8", "surrogateescape")
-            pieces = [Draft(first, count, old)]
-        asked = pieces[0].text if len(pieces) == 1 else "".join(f"{_mark(p)}\n{p.text}" for p in pieces)
-        new = self._terminal.edit(asked, os.path.splitext(file.path)[1])
-        if new is None:
-            self._terminal.say("nothing was taken from the editor")
-            return
-        drafts = _drafts(pieces, new)
-        if drafts is None:
-            self._terminal.say("the lines that start with '#% lines' must stay; nothing was taken from the editor")
-            return
-        after = review.apply_drafts(before, before, drafts)
-        problem = engine.unreadable(
-            file.path, before, after, Project(), kind_of(os.path.basename(file.path)) or "python"
-        )
-        if problem:
-            self._terminal.say(f"this cannot be read: {problem}; nothing was taken from the editor")
-            return
-        self._drafts[question.keys] = drafts
 
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _close(self, interrupted: bool) -> int:
-        undecided = [f for f in self._review.files if not f.complete]
-        left = sum(f.decided(q) is None for f in self._review.files for q in f.questions)
-        declined = sum(
-            given.decision.verdict is Verdict.DECLINE for f in self._review.files for given in f.given.values()
+        review = self._review
+        written = [one for one in self._filing.files.values() if one.is_changed]
+        taken, ignored = (
+            (sum(len(keys) for keys in counts) for counts in zip(*((w.taken, w.ignored) for w in written), strict=True))
+            if written
+            else (0, 0)
         )
-        stopped = interrupted or bool(left) or not self._fed
-        taken = sum(self._taken.values())
-        files = len(self._written)
-        lines = [*self._tally.notes]
-        counts = f"{text.plural(taken, 'change')} taken, {declined + left} left"
-        head = (
-            f"Wrote {text.plural(files, 'file')} ({counts})." if files else f"Wrote nothing ({declined + left} left)."
-        )
-        run = self._journal.run if self._journal else None
-        lines.append(head + (f" Undo with: torchmigrate undo {run}" if files else ""))
-        if undecided or not self._fed:
-            where = undecided[0].path if len(undecided) == 1 else text.plural(len(undecided), "file")
-            said = f"{text.plural(left, 'change')} not decided in {where}." if left else "Not all files were looked at."
-            lines.append(said + (f" Continue with: torchmigrate resume {run}" if run else ""))
-        errors = [error for error in self._tally.errors if error.code in ("TM007", "TM010", "TM012")]
-        self._terminal.say("", *lines, *(text.error_line(error) for error in errors))
+        left = sum(len(q.keys) for f in review.files for q in f.questions) - taken - ignored
+        undecided = [f for f in review.files if not f.complete]
+        open_ = review.undecided()
+        problems = self._filing.problems
+        stopped = bool(open_) or not self._feed.is_over or bool(problems)
         if self._journal:
             self._journal.close(finished=not stopped)
+        run = self._journal.run if self._journal else None
+        lines = [*self._filing.notes]
+        if written:
+            counts = [
+                f"{text.plural(taken, 'change')} taken",
+                *([f"{ignored} ignored"] if ignored else []),
+                f"{left} left",
+            ]
+            lines.append(
+                f"Wrote {text.plural(len(written), 'file')} ({', '.join(counts)}). Undo with: torchmigrate undo {run}"
+            )
+        else:
+            lines.append(f"Wrote nothing ({left} left)." if left or review.files else "Nothing to ask about.")
+        go_on = f" Continue with: torchmigrate resume {run}" if run else ""
+        if open_:
+            where = undecided[0].path if len(undecided) == 1 else text.plural(len(undecided), "file")
+            lines.append(f"{text.plural(open_, 'change')} not decided in {text.one_line(where)}.{go_on}")
+        elif not self._feed.is_over:
+            lines.append(f"Not all files were looked at.{go_on}")
+        elif problems:
+            lines.append(f"Not all that was taken could be written.{go_on}")
+        self._terminal.say("", *(text.error_line(error) for error in problems), *lines)
         if interrupted:
             return INTERRUPTED
-        if any(error.code not in ("TM002", "TM007") for error in self._tally.errors):
+        if any(error.code not in _NOTES for error in (*self._errors, *problems)):
             return FAILED
-        return PENDING if stopped or declined or self._tally.errors else DONE
+        conflicts = any(error.code == "TM007" for error in self._errors)
+        return PENDING if stopped or left or conflicts else DONE
 
 
-def _problem(path: str, before: bytes, after: bytes) -> str | None:
-    """Why new content cannot be taken, or None."""
-    return engine.unreadable(path, before, after, Project(), kind_of(os.path.basename(path)) or "python")
+def _is_number(typed: str) -> bool:
+    return typed.isascii() and typed.isdigit()
 
 
 def _shown(given: Given | None) -> str:
@@ -553,20 +406,13 @@ def _shown(given: Given | None) -> str:
     return {Verdict.ACCEPT: "y", Verdict.DECLINE: "n", Verdict.SUPPRESS: "i"}[given.decision.verdict]
 
 
-def _mark(draft: Draft) -> str:
-    return f"{_MARK}{draft.start + 1} to {draft.start + draft.count}"
-
-
-def _drafts(pieces: Sequence[Draft], new: str) -> tuple[Draft, ...] | None:
-    """The pieces with the text that came back from the editor; None when it cannot be told which is which."""
-    if len(pieces) == 1:
-        return (dataclasses.replace(pieces[0], text=new),)
-    sections = ("\n" + new).split("\n" + _MARK)
-    if len(sections) != len(pieces) + 1 or sections[0].strip():
-        return None
-    texts = [section.partition("\n")[2] for section in sections[1:]]
-    texts = [one if one.endswith("\n") or not one else one + "\n" for one in texts]
-    return tuple(dataclasses.replace(piece, text=one) for piece, one in zip(pieces, texts, strict=True))
+def _encoding(path: str, content: bytes) -> str:
+    if not path.endswith((".py", ".pyi")):
+        return "utf-8"
+    try:
+        return read_python(content).encoding
+    except SourceError:
+        return "utf-8"
 
 
 def refuse_without_terminal() -> None:
@@ -575,15 +421,22 @@ def refuse_without_terminal() -> None:
         raise UsageError("not a terminal: add --yes to apply everything or --dry-run to look")
 
 
+def _on_terminal(colour: str) -> Terminal:
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="backslashreplace")
+    return Terminal(sys.stdin, sys.stderr, colour=terminal.wants_colour(colour, sys.stderr))
+
+
 def start(settings: Settings, *, colour: str, yes_safe: bool, allow_dirty: bool) -> int:
     """Review all that the settings select; the exit code. Raises UsageError."""
-    shown = Terminal(sys.stdin, sys.stderr, colour=terminal.wants_colour(colour, sys.stderr))
-    return Session(settings, shown, yes_safe=yes_safe, allow_dirty=allow_dirty).run()
+    return Session(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty).run()
 
 
 def go_on(run: journal.Run, *, colour: str) -> int:
     """Go on with a review that was stopped; the exit code. Raises UsageError."""
-    os.chdir(run.root)
-    settings, yes_safe, allow_dirty = from_plain(run.settings)
-    shown = Terminal(sys.stdin, sys.stderr, colour=terminal.wants_colour(colour, sys.stderr))
-    return Session(settings, shown, yes_safe=yes_safe, allow_dirty=allow_dirty, run=run).run()
+    try:
+        os.chdir(run.root)
+    except OSError as error:
+        raise UsageError(f"cannot go on in {run.root}: {error.strerror or error}") from None
+    settings, yes_safe, allow_dirty = recall.from_plain(run.settings)
+    return Session(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty, run=run).run()

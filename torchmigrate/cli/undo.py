@@ -55,8 +55,8 @@ def undo(run: str | None, dry_run: bool, force: bool) -> int:
 def list_runs(everywhere: bool) -> int:
     """List the runs in this repository (or folder) that wrote files, the newest first."""
     journal.sweep()
-    home = _home(os.curdir)
-    found = [run for run in journal.runs() if run.replacements and (everywhere or _home(run.root) == home)]
+    here = home(os.curdir)
+    found = [run for run in journal.runs() if run.replacements and (everywhere or home(run.root) == here)]
     undone = {run.undoes for run in found if run.kind == "undo"}
     rows = []
     for run in found:
@@ -74,10 +74,10 @@ def list_runs(everywhere: bool) -> int:
 
 def _last() -> journal.Run:
     """The newest run here that wrote something and whose undo did not happen."""
-    home = _home(os.curdir)
+    here = home(os.curdir)
     undone: set[str] = set()
     for run in journal.runs():
-        if _home(run.root) != home or not run.replacements:
+        if home(run.root) != here or not run.replacements:
             continue
         if run.kind == "undo":
             undone.add(run.undoes or "")
@@ -86,7 +86,8 @@ def _last() -> journal.Run:
     raise UsageError("no run here to undo; torchmigrate runs --all lists those in other folders")
 
 
-def _home(folder: str) -> str:
+def home(folder: str) -> str:
+    """The repository that a folder lies in, else the folder itself."""
     return git.toplevel(folder) or os.path.realpath(folder)
 
 
