@@ -168,7 +168,7 @@ class _Writer:
             rows = picks_rows(self.module, read.node)
         if read.kind == "hands on":
             rows = True
-        elif any(o.handed is None and not self.outputs[o.call].fresh for o in read.origins):
+        elif not all(self.outputs[o.call].fresh for o in read.origins):
             rows = False
         if read.kind == "handed":
             return self._from_handed(read, target, uses or [], rows)
