@@ -50,7 +50,7 @@ class Definition:
     index: int | None = None
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Phi:
     """Where paths meet: one of several versions.
 
@@ -64,7 +64,7 @@ class Phi:
     open: bool = False
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Touched:
     """The same as before unless a call that received the owner object changed it."""
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches
+from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches, untouched
 from torchmigrate.functions import Functions
 from torchmigrate.possible import (
     ANYTHING,
@@ -34,7 +34,6 @@ from torchmigrate.possible import (
     Options,
     Unknown,
     Value,
-    all_known,
     compare,
     constant,
     narrow,
@@ -305,7 +304,11 @@ class Values:
                     yield Leaf(None, frozenset({Unknown(origin=origin)}), inside, definition)
 
     def _sources(self, version: Version, facts: Facts) -> list[tuple[Definition, Facts, tuple[ast.Call, ...]]]:
-        """The definitions behind a version on the paths that the facts allow, each once."""
+        """The definitions behind a version on the paths that the facts allow, each once.
+
+        The conditions of a path hold for what only that path leads to.
+        """
+        arrivals = _arrivals(version)
         found: list[tuple[Definition, Facts, tuple[ast.Call, ...]]] = []
         seen: set[int] = set()
         stack: list[tuple[Version, Facts, tuple[ast.Call, ...]]] = [(version, facts, ())]
@@ -316,6 +319,7 @@ class Values:
             if id(one) in seen:
                 continue
             seen.add(id(one))
+            inside = inside if arrivals[id(one)] == 1 else facts
             if isinstance(one, Definition):
                 found.append((one, inside, calls))
                 continue
@@ -434,8 +438,6 @@ class Values:
 
     def _narrowed(self, options: Options, key: str, version: Version, node: ast.expr, facts: Facts) -> Options:
         """The options that remain for a key after what the facts, and the conditions at its place, say of it."""
-        if len(options) == 1 and all_known(options):
-            return options
         conditions = (*self.expanded(self.module.flow(node).conditions(node)), *facts.conditions)
         return self._by_facts(options, key, version, conditions)
 
@@ -449,6 +451,18 @@ class Values:
             if any(name == key and settled(v) is base for name, v in condition.versions):
                 options = narrow(options, key, condition.test, condition.truth, self._operand)
         return options
+
+
+def _arrivals(version: Version) -> dict[int, int]:
+    """In how many ways each version behind a version is reached."""
+    counts: dict[int, int] = {}
+    stack: list[Version] = [version]
+    while stack:
+        one = untouched(stack.pop())
+        counts[id(one)] = counts.get(id(one), 0) + 1
+        if isinstance(one, Phi) and counts[id(one)] == 1:
+            stack.extend(one.sources)
+    return counts
 
 
 def _normal(test: ast.expr) -> tuple[str, bool]:

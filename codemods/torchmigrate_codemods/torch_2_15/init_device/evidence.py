@@ -181,7 +181,8 @@ class Evidences:
         return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and names_index(node)
 
     def _short(self, node: ast.expr) -> str:
-        text = " ".join(self.module.source(node).split())
+        text = self.module.source(node)
+        text = ast.unparse(node) if "\n" in text else text
         return text if len(text) <= _SHORT else text[: _SHORT - 3] + "..."
 
 
