@@ -17,7 +17,7 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
-    | {"highlight", "commits"},
+    | {"highlight", "commits", "facts"},
     {
         "names",
         "values",
@@ -40,7 +40,7 @@ LAYERS = (
     | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
     {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
     | {"audit", "inventory"},
-    {"pool", "review", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner", "cluster"},
+    {"pool", "review", "drafts", "recall", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner", "cluster"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {
     "report": 5,

@@ -313,12 +313,10 @@ def _proposals(data: bytes, source: Source, module: Module, offers: Sequence[_Of
             found.append(proposal)
             if choice == 0 and isinstance(offer.plan, Change):
                 lines = _lines_touched(module, taken)
-                joined = next((c for c in clusters if c[1] & lines), None)
-                if joined is None:
-                    clusters.append(([taken], lines))
-                else:
-                    joined[0].append(taken)
-                    joined[1].update(lines)
+                joined = [cluster for cluster in clusters if cluster[1] & lines]
+                members = [one for cluster, _ in joined for one in cluster]
+                lines.update(*(touched for _, touched in joined))
+                clusters = [cluster for cluster in clusters if cluster not in joined] + [([*members, taken], lines)]
     together = (_proposal(data, source, module, cluster, 0) for cluster, _ in clusters if len(cluster) > 1)
     return (*found, *(proposal for proposal in together if proposal is not None))
 

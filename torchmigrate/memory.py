@@ -16,10 +16,11 @@ from dataclasses import replace
 
 from torchmigrate import __version__, cache, registry
 from torchmigrate.discover import Batch
+from torchmigrate.facts import Facts
 from torchmigrate.model import FileResult, Policy, Settings
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found
-from torchmigrate.work import Facts, Gather, Gathered, Job, Look, Looked
+from torchmigrate.work import Job, Look, Looked
 
 
 class Memory:
@@ -57,18 +58,6 @@ class Memory:
             self._store.put(_batch_key(batch), pickle.dumps((found.state, found)))
         return found
 
-    def facts(self, task: Gather) -> Gathered | None:
-        """The facts of a file, if they are known."""
-        if self._store is None:
-            return None
-        kept = self._store.get(self._facts_key(task))
-        return None if kept is None else pickle.loads(kept)
-
-    def keep_facts(self, task: Gather, facts: Gathered) -> None:
-        """Remember the facts of a file."""
-        if self._store is not None:
-            self._store.put(self._facts_key(task), pickle.dumps(facts))
-
     def look(self, task: Look) -> Looked | None:
         """What a file gave under this policy, if it is known; nothing found is nothing under any policy."""
         if self._store is None or task.policy.decisions:
@@ -86,8 +75,8 @@ class Memory:
                 return None
             project = pickle.loads(known_project)
             self._met.add(task.root)
-        result = pickle.loads(kept) if kept else FileResult(task.hit.path, digest=task.hit.digest)
-        return Looked(result, project)
+        result, gathered, read = pickle.loads(kept)
+        return Looked(result or FileResult(task.hit.path, digest=task.hit.digest), project, gathered, read)
 
     def keep_look(self, task: Look, looked: Looked) -> None:
         """Remember what a file gave, unless something went wrong or the file changed since it was scanned."""
@@ -99,22 +88,20 @@ class Memory:
         if result.errors or result.digest != task.hit.digest:
             return
         about = self._about(task)
+        told = looked.gathered, looked.read
         if not result.findings:
-            self._store.put(cache.key(b"nothing", about), b"")
+            self._store.put(cache.key(b"nothing", about), pickle.dumps((None, *told)))
         else:
-            self._store.put(cache.key(b"look", about, self._digest(task.policy)), pickle.dumps(result))
+            self._store.put(cache.key(b"look", about, self._digest(task.policy)), pickle.dumps((result, *told)))
 
     def save(self) -> None:
         """Keep everything for later runs; to be called after a complete one."""
         if self._store is not None:
             self._store.save()
 
-    def _facts_key(self, task: Gather) -> bytes:
-        return cache.key(b"facts", task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
-
     def _about(self, task: Look) -> bytes:
         about = (task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
-        return cache.key(*about, self._digest(task.facts))
+        return cache.key(*about, b"" if task.facts is None else self._digest(task.facts))
 
     def _project_key(self, root: str) -> bytes:
         return cache.key(b"project", root, self._roots.fingerprint(root))

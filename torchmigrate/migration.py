@@ -1,10 +1,11 @@
-"""A whole run: discover, find triggers, gather facts, look at each candidate. Results stream as files finish.
+"""A whole run: discover, find triggers, look at each candidate. Results stream as files finish.
 
     with Migration(settings, selection, policy) as migration:
         for result in migration.run():
             ...
 
-Every candidate is looked at in a worker process, so that no file can take the run down or hold it up.
+Every candidate is looked at in a worker process, so that no file can take the run down or hold it up. It gives its facts
+at the same time; only a file that asks for facts which other files of its project have is looked at again at the end.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from torchmigrate import registry
 from torchmigrate.discover import BATCH, Batch, Discovery, kind_of, kinds_of, shown_path
+from torchmigrate.facts import Facts, hangs_on, merged
 from torchmigrate.memory import Memory
 from torchmigrate.model import LOOK, FileError, FileResult, Policy, Project, ScanCounts, Selection, Settings
 from torchmigrate.pool import Engine, Failure, Pool, Prepare
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found, Hit
-from torchmigrate.work import Facts, Gather, Gathered, Job, Look, Looked, Worker, literals
+from torchmigrate.work import Job, Look, Looked, Worker, literals
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+_NO_FACTS: Facts = {}
 SMALL = 2048
 """Up to this many files are scanned by the calling process; starting workers would take longer."""
 
@@ -76,8 +79,7 @@ class Migration:
         self._memory = Memory(settings, self._job, {rule.module for rule in rules}, self._roots)
         self._admission = _Admission(settings.paths)
         self._facts: dict[str, Facts] = {}
-        self._gathered: list[tuple[Gather, Gathered]] = []
-        self._ready: list[tuple[Gather | Look, Gathered | Looked]] = []
+        self._first: list[tuple[Look, Looked]] = []
         self._generated: list[str] = []
         self._notes: list[str] = []
         self._seen = self._looked_at = self._waiting = 0
@@ -121,10 +123,8 @@ class Migration:
             yield from self._drive(self._memory.recall(batch) for batch in chain(first, batches))
         yield from self._admit(self._admission.of_links())
         yield from self._drive(())
-        if self._gathers:
-            for look in self._looks():
-                yield from self._give(look)
-            yield from self._drive(())
+        yield from self._with_facts()
+        yield from self._drive(())
         self.errors += discovery.errors
         self._notes += discovery.notes
         self._notes += _left_out(self._generated, self._admission.outside)
@@ -146,7 +146,7 @@ class Migration:
         root = self._roots.root_of(shown)
         if self._side is None:
             self._side = Pool(Worker, (self._job,), 1, self.settings.timeout)
-        look = Look(hit, root, policy, self._facts.get(root, {}), data)
+        look = Look(hit, root, policy, self._facts_of(root), data)
         outcomes = [outcome for _, outcome in self._side.run([look])]
         return self._result(look, outcomes[0])
 
@@ -163,20 +163,24 @@ class Migration:
             if self._progress:
                 self._progress(self.counts, self._waiting)
 
-    def _take(self, task: Batch | Gather | Look, outcome: Any) -> Iterator[FileResult]:
+    def _take(self, task: Batch | Look, outcome: Any) -> Iterator[FileResult]:
         """What one task gave: results, and more tasks for the engine."""
         if isinstance(task, Batch):
             yield from self._scanned(task, outcome)
-        elif isinstance(task, Gather) and not isinstance(outcome, Failure):
-            self._memory.keep_facts(task, outcome)
-            self._gathered.append((task, outcome))
-        else:
-            self._waiting -= 1
-            if isinstance(task, Look) and isinstance(outcome, Looked):
-                self._memory.keep_look(task, outcome)
-            result = self._result(task, outcome)
-            if result.findings or result.errors or result.after is not None:
-                yield result
+            return
+        if isinstance(outcome, Looked):
+            self._memory.keep_look(task, outcome)
+            if outcome.gathered or outcome.read:
+                self._first.append((task, outcome))
+            if outcome.read:  # final only with the facts of all files
+                return
+        yield from self._final(task, outcome)
+
+    def _final(self, task: Look, outcome: Looked | Failure) -> Iterator[FileResult]:
+        self._waiting -= 1
+        result = self._result(task, outcome)
+        if result.findings or result.errors or result.after is not None:
+            yield result
 
     def _scanned(self, batch: Batch, outcome: Found | Failure) -> Iterator[FileResult]:
         if isinstance(outcome, Failure):
@@ -200,35 +204,42 @@ class Migration:
         yield FileResult(path, errors=(FileError(path, None, None, failure.code, failure.message),))
 
     def _admit(self, hits: Iterable[Hit]) -> Iterator[FileResult]:
-        """Have candidates looked at, or their facts gathered first; what an earlier run knows is there at once."""
+        """Have candidates looked at; what an earlier run knows is there at once."""
         for hit in hits:
             self._looked_at += 1
             self._waiting += 1
             root = self._roots.root_of(hit.path)
-            yield from self._give(Gather(hit, root) if self._gathers else Look(hit, root, self.policy))
+            yield from self._give(Look(hit, root, self.policy, None if self._gathers else _NO_FACTS))
 
-    def _give(self, task: Gather | Look) -> Iterator[FileResult]:
-        known = self._memory.facts(task) if isinstance(task, Gather) else self._memory.look(task)
+    def _give(self, task: Look) -> Iterator[FileResult]:
+        known = self._memory.look(task)
         if known is None:
             self._engine.push(task)
         else:
             yield from self._take(task, known)
 
-    def _looks(self) -> list[Look]:
-        """The second half of a run with facts: each file of a project gets what all of its files gave."""
-        self._gathered.sort(key=lambda one: one[0].hit.path)
-        merged: dict[str, dict[str, tuple[object, ...]]] = {}
-        for task, facts in self._gathered:
-            table = merged.setdefault(task.root, {})
-            for name, value in facts:
-                table[name] = (*table.get(name, ()), value)
-        self._facts.update(merged)
-        return [
-            Look(task.hit, task.root, self.policy, self._facts[task.root])
-            for task, _ in sorted(self._gathered, key=lambda one: -one[0].hit.size)
-        ]
+    def _facts_of(self, root: str) -> Facts:
+        """The facts of a project, as far as they are known yet."""
+        if root in self._facts:
+            return self._facts[root]
+        first = sorted(self._first, key=lambda one: one[0].hit.path)
+        return merged(pair for task, looked in first if task.root == root for pair in looked.gathered)
 
-    def _result(self, task: Gather | Look, outcome: Looked | Failure) -> FileResult:
+    def _with_facts(self) -> Iterator[FileResult]:
+        """The end of a run with facts: what asked for facts of its project gets those that all of its files gave."""
+        self._first.sort(key=lambda one: one[0].hit.path)
+        pairs: dict[str, list[tuple[str, object]]] = {}
+        for task, looked in self._first:
+            pairs.setdefault(task.root, []).extend(looked.gathered)
+        self._facts.update((root, merged(found)) for root, found in pairs.items())
+        for task, looked in sorted(self._first, key=lambda one: -one[0].hit.size):
+            facts = self._facts[task.root]
+            if hangs_on(looked.read, looked.gathered, facts):
+                yield from self._give(replace(task, facts=facts))
+            elif looked.read:
+                yield from self._final(task, looked)
+
+    def _result(self, task: Look, outcome: Looked | Failure) -> FileResult:
         if isinstance(outcome, Failure):
             return FileResult(task.hit.path, errors=(_failed(task.hit, outcome),), digest=task.hit.digest)
         if outcome.project is not None:

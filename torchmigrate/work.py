@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchmigrate import registry
 from torchmigrate.discover import Batch, kinds_of
+from torchmigrate.facts import Facts, Gathered
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner, which_of
@@ -17,36 +18,34 @@ if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
 
 PYTHON_KINDS = frozenset({"python", "notebook"})
-Facts = Mapping[str, tuple[object, ...]]
-Gathered = tuple[tuple[str, object], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gather:
-    """Task: the facts of one file."""
-
-    hit: Hit
-    root: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Task: look at one file and carry out what the policy accepts."""
+    """Task: look at one file and carry out what the policy accepts.
+
+    Without `facts` those of the project are not known yet: the file is asked for its own.
+    """
 
     hit: Hit
     root: str
     policy: Policy
-    facts: Facts = field(default_factory=dict)
+    facts: Facts | None = None
     data: bytes | None = None
     """The content where it does not come from the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a `Look` gave; the project comes with it the first time that a worker meets it."""
+    """What a `Look` gave; the project comes with it the first time that a worker meets it.
+
+    `gathered` are the file's own facts if it was asked for them, `read` the names of those on which the result hangs.
+    """
 
     result: FileResult
     project: Project | None = None
+    gathered: Gathered = ()
+    read: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Job:
 
 
 class Worker:
-    """Does the tasks of a run in a worker process: `Batch`, `Gather` and `Look`."""
+    """Does the tasks of a run in a worker process: `Batch` and `Look`."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -76,27 +75,13 @@ class Worker:
         self._held: dict[str, Callable[[bytes], frozenset[bytes]]] = {}
         self._patterns = [compiled(override.paths) for override in job.overrides]
 
-    def __call__(self, task: Batch | Gather | Look) -> Found | Gathered | Looked:
-        if isinstance(task, Batch):
-            return self._scan(task)
-        return self._gather(task) if isinstance(task, Gather) else self._look(task)
+    def __call__(self, task: Batch | Look) -> Found | Looked:
+        return self._scan(task) if isinstance(task, Batch) else self._look(task)
 
     def _scan(self, batch: Batch) -> Found:
         if self._scanner is None:
             self._scanner = self._job.scanner()
         return self._scanner.scan(batch)
-
-    def _gather(self, task: Gather) -> Gathered:
-        from torchmigrate import engine
-
-        try:
-            data = _read(task.hit.path)
-        except OSError:
-            return ()
-        codemods = [one for one in self._codemods(task.hit, data) if one.gathers]
-        if not codemods:
-            return ()
-        return engine.gather(task.hit.path, data, codemods, self._project(task.root), task.hit.kind)
 
     def _look(self, task: Look) -> Looked:
         from torchmigrate import engine
@@ -109,14 +94,18 @@ class Worker:
             return Looked(FileResult(hit.path, errors=(FileError(hit.path, None, None, "TM010", said),)))
         project = self._project(task.root)
         codemods = self._codemods(hit, data)
-        if codemods:
+        gathered: Gathered = ()
+        read: frozenset[str] = frozenset()
+        if not codemods:
+            result = FileResult(hit.path, digest=engine.digest(data))
+        elif task.facts is None:
+            result, gathered, read = engine.process_first(hit.path, data, codemods, project, task.policy, hit.kind)
+        else:
             here = replace(project, facts=task.facts) if task.facts else project
             result = engine.process(hit.path, data, codemods, here, task.policy, hit.kind)
-        else:
-            result = FileResult(hit.path, digest=engine.digest(data))
         is_new = task.root not in self._told
         self._told.add(task.root)
-        return Looked(result, project if is_new else None)
+        return Looked(result, project if is_new else None, gathered, read)
 
     def _project(self, root: str) -> Project:
         if root not in self._projects:

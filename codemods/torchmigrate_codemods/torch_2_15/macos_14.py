@@ -59,11 +59,11 @@ class MacOs14(Codemod):
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Deployment targets."""
-        if not (module.project.facts.get(_FACT) or _uses_mps().search(module.text)):
+        if _TARGET not in module.text or not _is_concerned(module):
             return
         from torchmigrate_codemods.environment import found
 
-        for one in found(module, [_TARGET]) if _TARGET in module.text else ():
+        for one in found(module, [_TARGET]):
             value = one.use.value or ""
             if one.use.role == "set" and re.match(r"\d", value) and older(value, "15"):
                 yield self.report(
@@ -73,10 +73,15 @@ class MacOs14(Codemod):
     def check_text(self, document: Document) -> Iterator[Plan]:
         """Runners, and deployment targets."""
         yield from self.check(document)
-        if document.kind != "yaml" or not (document.project.facts.get(_FACT) or _uses_mps().search(document.text)):
+        if document.kind != "yaml" or not _is_concerned(document):
             return
         for entry in document.entries:
             if any(re.search("run|os|image|pool|platform|host", key, re.IGNORECASE) for key in entry.path[-2:]):
                 match = _runner().fullmatch(entry.value.strip())
                 if match is not None:
                     yield self.report(Extent(entry.start, entry.end, entry.value), _RUNS)
+
+
+def _is_concerned(module: Module) -> bool:
+    """Whether the project uses MPS anywhere."""
+    return _uses_mps().search(module.text) is not None or bool(module.project.facts.get(_FACT))

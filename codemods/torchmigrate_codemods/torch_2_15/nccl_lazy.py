@@ -10,7 +10,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Edit, Replace, SetArgument
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate_codemods.nccl_groups import UNSERVED, Facts, Subgroup, gathered, subgroup
+from torchmigrate_codemods.nccl_groups import TRAFFIC, UNSERVED, Facts, Subgroup, gathered, subgroup
 from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, inits, lazy_code, names_lazy
 from torchmigrate_codemods.point_to_point import Traffic, traffic
 from torchmigrate_codemods.spellings import pull
@@ -68,7 +68,7 @@ class NcclLazy(Codemod):
         """Plan for the groups that carry point-to-point traffic."""
         found = traffic(module)
         started = inits(module)
-        if not found and not started:
+        if not found and not (started and module.project.facts.get(TRAFFIC)):
             return
         facts = Facts.of(module)
         if facts.quiet or not facts.sent:
