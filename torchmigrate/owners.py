@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchmigrate import git
+
 if TYPE_CHECKING:
     import pathspec
 
@@ -30,6 +32,11 @@ class Owners:
             if spec.match_file(path):
                 return owners
         return ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Everybody who is named."""
+        return frozenset(owner for _, owners in self.rules for owner in owners)
 
 
 def read(top: str) -> Owners:
@@ -70,3 +77,35 @@ def parse(lines: Iterable[str]) -> Owners:
 def _words(line: str) -> list[str]:
     """Split at blanks that no backslash precedes."""
     return [word.replace("\\ ", " ") for word in re.split(r"(?<!\\)\s+", line) if word]
+
+
+class Ownership:
+    """Who owns the files of a run, in whichever working trees they lie; elsewhere the current folder's file counts.
+
+    Links are not resolved: a file belongs to the owners of the name under which it is seen.
+    """
+
+    def __init__(self) -> None:
+        self._by_top: dict[str, Owners] = {}
+        self._tops: dict[str, str] = {}
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The owners of a file, named relative to the current folder or absolute."""
+        if path not in self._known:
+            folder = os.path.realpath(os.path.dirname(path) or os.curdir)
+            if folder not in self._tops:
+                self._tops[folder] = git.toplevel(folder) or os.path.realpath(os.curdir)
+            top = self._tops[folder]
+            name = os.path.relpath(os.path.join(folder, os.path.basename(path)), top).replace(os.sep, "/")
+            self._known[path] = self._owners(top).of(name)
+        return self._known[path]
+
+    def names(self, path: str) -> frozenset[str]:
+        """Every owner that the file for the tree of a path names."""
+        return self._owners(git.toplevel(path) or os.path.realpath(os.curdir)).names
+
+    def _owners(self, top: str) -> Owners:
+        if top not in self._by_top:
+            self._by_top[top] = read(top)
+        return self._by_top[top]

@@ -26,6 +26,12 @@ _NAMED_FILES = 10
 def mode_flags(function: F) -> F:
     """Flags that say whether files are written."""
     for decorator in (
+        click.option(
+            "--commit",
+            type=click.Choice(["none", "one", "per-codemod", "per-project", "per-owner"]),
+            default="none",
+            help="Commit what is written, with your hooks; nothing is pushed.",
+        ),
         click.option("--allow-dirty", is_flag=True, help="Write files that hold uncommitted edits too."),
         click.option("-i", "--interactive", is_flag=True, help="Ask about each change (the default on a terminal)."),
         click.option("--yes-safe", is_flag=True, help="Write the safe changes, ask about the rest."),
@@ -60,7 +66,9 @@ def apply(**given: Any) -> int:
 def diff(**given: Any) -> int:
     """Show as a diff what `apply --yes` with the same flags would write; writes nothing."""
     return migrate(
-        given | {"dry_run": True, "yes": False, "allow_dirty": False, "interactive": False, "yes_safe": False}
+        given
+        | {"dry_run": True, "yes": False, "allow_dirty": False, "interactive": False, "yes_safe": False}
+        | {"commit": "none"}
     )
 
 
@@ -73,17 +81,20 @@ def migrate(given: dict[str, Any]) -> int:
             raise click.UsageError(f"{flag} and --yes contradict each other")
         if is_given and dry_run and flag != "--dry-run":
             raise click.UsageError(f"{flag} and --dry-run contradict each other")
+    commit = given.pop("commit")
+    if commit != "none":
+        _refuse_with_commit(given, yes=yes, allow_dirty=allow_dirty)
     if any(asks.values()) or not (dry_run or yes or given["patch_out"]):
         return _review(given, yes_safe=asks["--yes-safe"], allow_dirty=allow_dirty)
     show = show_from(given)
     unsafe, name = given.pop("unsafe"), given["stdin_filename"]
     settings, _ = options.settings(given)
-    policy = EVERYTHING if unsafe else SAFE_ONLY
+    policy = show.reports.policy(EVERYTHING if unsafe else SAFE_ONLY)
     if "-" in settings.paths:
         return _filter(settings, name, policy, show, writes=yes, unsafe=unsafe)
     if name:
         raise click.UsageError("--stdin-filename goes with the path -")
-    ran = run_all(settings, policy, quiet=show.quiet)
+    ran = run_all(settings, policy, quiet=show.quiet, stages=commit == "per-codemod")
     summary = Summary(ran.results, ran.counts, ran.projects, unsafe=unsafe, interrupted=ran.interrupted)
     if ran.interrupted:
         terminal.say(["interrupted; nothing was written"])
@@ -92,10 +103,25 @@ def migrate(given: dict[str, Any]) -> int:
         return conclude(summary, show)
     if settings.git and not allow_dirty:
         _refuse_dirty([result.path for result in summary.changed])
+    if commit != "none" and summary.changed:
+        from torchmigrate.cli import committing
+
+        return committing.write(summary, show, settings, commit, ran.stages)
     return _write(summary, show, settings)
 
 
-_NOT_IN_A_REVIEW = ("patch_out", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
+def _refuse_with_commit(given: dict[str, Any], *, yes: bool, allow_dirty: bool) -> None:
+    if not yes:
+        raise click.UsageError("--commit needs --yes")
+    if allow_dirty:
+        raise click.UsageError("--commit and --allow-dirty contradict each other")
+    if given["no_git"]:
+        raise click.UsageError("--commit and --no-git contradict each other")
+    if "-" in given["paths"]:
+        raise click.UsageError("--commit and the path - contradict each other")
+
+
+_NOT_IN_A_REVIEW = ("patch_out", "html", "compare", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
 
 
 def _review(given: dict[str, Any], *, yes_safe: bool, allow_dirty: bool) -> int:

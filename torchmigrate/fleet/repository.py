@@ -156,8 +156,7 @@ class _Run:
         if not order.branch:
             _put([Edit(r.path, r.before or b"", r.after or b"") for r in summary.changed])
             return
-        owned = owners.read(os.curdir)
-        parts = commits.split(order.commit, summary.changed, ran.stages, roots.root_of, owned.of)
+        parts = commits.split(order.commit, summary.changed, ran.stages, roots.root_of, owners.Ownership().of)
         try:
             for made in commits.make(parts, os.path.realpath(os.curdir), _put):
                 listed = {"subject": made.part.subject, "files": [edit.path for edit in made.part.edits]}
@@ -206,7 +205,7 @@ def _projects(ran: Ran) -> list[dict[str, Any]]:
 
 
 def _files(results: Sequence[FileResult], roots: Projects) -> list[dict[str, Any]]:
-    owned = owners.read(os.curdir)
+    owned = owners.Ownership()
     return [
         {"path": path, "project": roots.root_of(path) or os.curdir, "owners": list(owned.of(path))}
         for path in dict.fromkeys(result.path for result in results)
