@@ -12,6 +12,7 @@ import click
 
 from torchmigrate import git
 from torchmigrate.cli import options, terminal
+from torchmigrate.cli.reporting import Reports, create, report_flags
 from torchmigrate.model import UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
@@ -23,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Show:
     """How the outcome is shown."""
 
-    form: str
+    reports: Reports
     output: str | None
     context: int
     stat: bool
@@ -37,17 +38,20 @@ class Show:
     silent: bool = False
     """Nothing more goes to stdout."""
 
+    @property
+    def form(self) -> str:
+        """The format of what goes to stdout."""
+        return self.reports.form
+
 
 def diff_flags(function: F) -> F:
     """Flags about what is shown, and how much of it is taken."""
     for decorator in (
+        report_flags,
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the diff."
         ),
         click.option("--output", metavar="FILE", help="Write what would go to stdout to a file."),
-        click.option(
-            "--format", "form", type=click.Choice(["text", "json", "github"]), default="text", help="What to print."
-        ),
         click.option("--patch-out", metavar="FILE", help="Write the diff to a file that git apply takes."),
         click.option("--name-only", is_flag=True, help="Print names of files instead of a diff."),
         click.option("--stat", is_flag=True, help="Print counts of lines per file instead of a diff."),
@@ -77,8 +81,11 @@ def show_from(given: dict[str, Any]) -> Show:
     for flag in ("stat", "name_only"):
         if given[flag] and given["form"] != "text":
             raise click.UsageError(f"{_flag(flag)} and --format {given['form']} contradict each other")
-    names = ("form", "output", "context", "stat", "name_only", "patch_out", "quiet", "verbose", "exit_zero")
-    return Show(colour=given.pop("color"), use_git=not given["no_git"], **{name: given.pop(name) for name in names})
+    reports = Reports(given.pop("form"), given.pop("html"), given.pop("compare"), given["load"])
+    names = ("output", "context", "stat", "name_only", "patch_out", "quiet", "verbose", "exit_zero")
+    return Show(
+        reports, colour=given.pop("color"), use_git=not given["no_git"], **{name: given.pop(name) for name in names}
+    )
 
 
 def _flag(name: str) -> str:
@@ -94,6 +101,7 @@ def conclude(summary: Summary, show: Show, notes: Sequence[str] = ()) -> int:
     elif show.context == 0 and not summary.written and summary.changed and show.form == "text":
         notes = [*notes, "Hunks without context need: git apply --unidiff-zero"]
     lines = text.attention(summary) if show.quiet else text.outcome(summary, verbose=show.verbose)
+    notes = [*notes, *show.reports.write(summary)]
     terminal.say(lines)
     terminal.say(notes)
     return summary.exit_code(exit_zero=show.exit_zero)
@@ -108,14 +116,10 @@ def _patches(summary: Summary, show: Show) -> dict[str, bytes]:
 
 
 def _data(summary: Summary, show: Show) -> list[bytes]:
-    if show.form == "json":
-        from torchmigrate.report import json
-
-        return [json.dump(summary, _patches(summary, show)).encode()]
-    if show.form == "github":
-        from torchmigrate.report import github
-
-        return [f"{line}\n".encode("utf-8", "backslashreplace") for line in github.commands(summary)]
+    diffs = _patches(summary, show) if show.form in ("json", "jsonl") else None
+    content = show.reports.text(summary, diffs)
+    if content is not None:
+        return [content.encode("utf-8", "backslashreplace")]
     if show.name_only:
         return [os.fsencode(result.path) + b"\n" for result in summary.changed]
     if show.stat:
@@ -141,24 +145,13 @@ def emit(chunks: Sequence[bytes], show: Show) -> None:
     if show.output is None:
         terminal.data(chunks)
         return
-    _create(show.output, b"".join(chunks))
-
-
-def _create(path: str, content: bytes) -> None:
-    from pathlib import Path
-
-    from torchmigrate import write
-
-    try:
-        write.create(Path(path), content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    create(show.output, b"".join(chunks))
 
 
 def _patch_out(summary: Summary, show: Show) -> list[str]:
     """Write the patch file, let git check it where git is there, and say how to apply it."""
     assert show.patch_out is not None
-    _create(show.patch_out, b"".join(_patches(summary, show).values()))
+    create(show.patch_out, b"".join(_patches(summary, show).values()))
     if not summary.changed:
         return [f"Wrote an empty patch to {show.patch_out}."]
     import shutil

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchmigrate import __version__
-from torchmigrate.model import FileError, Finding
+from torchmigrate.model import FileError, Finding, Outcome, Safety, Span
 from torchmigrate.report.summary import Summary, totals
 
 SCHEMA = 1
@@ -38,6 +38,42 @@ def document(summary: Summary, diffs: Mapping[str, bytes] | None = None) -> dict
 def dump(summary: Summary, diffs: Mapping[str, bytes] | None = None) -> str:
     """The document as text, with a final newline."""
     return json.dumps(document(summary, diffs), indent=2, ensure_ascii=True) + "\n"
+
+
+def lines(summary: Summary, diffs: Mapping[str, bytes] | None = None) -> Iterator[str]:
+    """The document as JSON lines: each finding, error and diff on its own line with a `type`, the totals at the end."""
+    whole = document(summary, diffs)
+    yield _line({"type": "run", "schema": whole["schema"], "tool": whole["tool"]})
+    for kind in ("finding", "error", "diff"):
+        yield from (_line({"type": kind} | one) for one in whole.get(f"{kind}s", ()))
+    yield _line({"type": "totals"} | whole["totals"])
+
+
+def _line(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=True, separators=(", ", ": ")) + "\n"
+
+
+def finding_of(data: Mapping[str, Any]) -> Finding:
+    """The finding that a document describes."""
+    return Finding(
+        path=data["path"],
+        span=Span(data["line"], data["column"], data["end_line"], data["end_column"]),
+        code=data["code"],
+        name=data["name"],
+        outcome=Outcome(data["outcome"]),
+        safety=Safety(data["safety"]),
+        message=data["message"],
+        before=data["before"],
+        after=data["after"],
+        key=data["key"],
+        group=data["group"],
+        cell=data["cell"],
+    )
+
+
+def error_of(data: Mapping[str, Any]) -> FileError:
+    """The error that a document describes."""
+    return FileError(data["path"], data["line"], data["column"], data["code"], data["message"])
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""The reports of a run: formats for other tools, the page for people, and progress since an earlier report."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from torchmigrate.model import Policy, UsageError
+from torchmigrate.report.summary import Summary
+
+if TYPE_CHECKING:
+    from torchmigrate.report.compare import Key, Progress
+    from torchmigrate.report.view import RuleText, View
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMS = ("text", "json", "jsonl", "sarif", "github", "markdown")
+_VIEWED = ("sarif", "markdown")
+"""Formats that show each change by itself and say what its rule says."""
+
+
+def report_flags(function: F) -> F:
+    """Flags about reports."""
+    for decorator in (
+        click.option("--compare", metavar="FILE", help="Tell what became of the places in an earlier JSON report."),
+        click.option("--html", metavar="FILE", help="Also write a page for people, complete in one file."),
+        click.option("--format", "form", type=click.Choice(FORMS), default="text", help="What to print."),
+    ):
+        function = decorator(function)
+    return function
+
+
+class Reports:
+    """What reports a run is to make. Made before the run, so that what cannot be done is said at once.
+
+    Raises UsageError where a report cannot be made.
+    """
+
+    def __init__(self, form: str, html: str | None, compare: str | None, load: Iterable[str] = ()) -> None:
+        self.form = form
+        self.html = html
+        self._compare = compare
+        self._load = tuple(load)
+        self._view: View | None = None
+        self._earlier: Mapping[Key, str] = {}
+        if compare:
+            from torchmigrate.report import compare as comparing
+
+            self._earlier = comparing.read(compare)
+        if html:
+            from torchmigrate.report import html as pages
+
+            pages.check()
+
+    def policy(self, policy: Policy) -> Policy:
+        """The policy of a run whose results these reports can show."""
+        return replace(policy, propose=True) if self.html or self.form in _VIEWED else policy
+
+    def text(self, summary: Summary, diffs: Mapping[str, bytes] | None = None) -> str | None:
+        """What goes to stdout; None for the text format. `diffs` are those of `apply`."""
+        if self.form == "json":
+            from torchmigrate.report import json
+
+            return json.dump(summary, diffs)
+        if self.form == "jsonl":
+            from torchmigrate.report import json
+
+            return "".join(json.lines(summary, diffs))
+        if self.form == "github":
+            from torchmigrate.report import github
+
+            return "".join(f"{line}\n" for line in github.commands(summary))
+        if self.form == "sarif":
+            from torchmigrate.report import sarif
+
+            return sarif.dump(self.view(summary))
+        if self.form == "markdown":
+            from torchmigrate.report import markdown
+
+            return markdown.render(self.view(summary))
+        return None
+
+    def write(self, summary: Summary) -> list[str]:
+        """Write the page, if one was asked for; what to say on stderr. Raises UsageError where it cannot be written."""
+        said = []
+        progress = self.progress(summary)
+        if progress:
+            said.append(str(progress))
+        if self.html:
+            from torchmigrate.report import html
+
+            create(self.html, html.encoded(html.render(self.view(summary))))
+            said.append(f"Wrote the report to {self.html}.")
+        return said
+
+    def view(self, summary: Summary) -> View:
+        """The run as readers meet it."""
+        from torchmigrate.report import view
+        from torchmigrate.roots import Projects
+
+        if self._view is None:
+            paths = [result.path for result in summary.results if result.findings or result.errors]
+            self._view = view.of_run(
+                summary,
+                rule_texts(self._load),
+                root_of=Projects(os.path.dirname(path) for path in paths).root_of,
+                owners_of=owners_of,
+                progress=self.progress(summary),
+            )
+        return self._view
+
+    def progress(self, summary: Summary) -> Progress | None:
+        """How things stand against the earlier report."""
+        if not self._compare:
+            return None
+        from torchmigrate.report.compare import Progress
+
+        done = {(f.path, f.key) for f in summary.taken} if summary.written else set()
+        now = {("", f.path, f.key): f.code for f in summary.findings if (f.path, f.key) not in done}
+        if self._earlier and all(name for name, _, _ in self._earlier):
+            raise UsageError(f"{self._compare} is the report of a fleet; compare it with one of torchmigrate bulk")
+        return Progress(self._compare, self._earlier, now)
+
+
+def rule_texts(load: Iterable[str] = ()) -> dict[str, RuleText]:
+    """What every rule says of itself, by code."""
+    import inspect
+
+    from torchmigrate import registry
+    from torchmigrate.report.view import RuleText
+
+    return {
+        rule.code: RuleText(rule.code, rule.name, rule.area, inspect.cleandoc(rule.__doc__ or ""), rule.reference)
+        for rule in registry.load(tuple(load)).codemods
+    }
+
+
+@functools.cache
+def _top(folder: str) -> str | None:
+    from torchmigrate import git
+
+    return git.toplevel(folder)
+
+
+@functools.cache
+def _owners(top: str) -> Any:
+    from torchmigrate import owners
+
+    return owners.read(top)
+
+
+def owners_of(path: str) -> tuple[str, ...]:
+    """Who owns a file, by the CODEOWNERS file of the repository that it lies in."""
+    real = os.path.realpath(path)
+    top = _top(os.path.dirname(real))
+    if top is None:
+        return ()
+    found: tuple[str, ...] = _owners(top).of(os.path.relpath(real, top).replace(os.sep, "/"))
+    return found
+
+
+def create(path: str, content: bytes) -> None:
+    """Write a report. Raises UsageError where it cannot be written."""
+    from pathlib import Path
+
+    from torchmigrate import write
+
+    try:
+        write.create(Path(path), content)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
