@@ -25,7 +25,7 @@ class CompilerPrecompile(Codemod):
     """
 
     code, name, area = "TM807", "compiler-precompile", "compile"
-    triggers = (b"precompile",)
+    triggers = (b"compiler.precompile", b"compiler import precompile", b", precompile", b"\n    precompile")
     reference = RELEASE_NOTES
 
     def check(self, module: Module) -> Iterator[Plan]:

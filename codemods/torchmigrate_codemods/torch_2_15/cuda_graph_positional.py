@@ -32,7 +32,7 @@ class CudaGraphPositional(Codemod):
     """
 
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
-    triggers = (b"cuda.graph", b"torch.cuda import")
+    triggers = (b"cuda.graph(", b"cuda.graph,", b"cuda.graph)", b"cuda.graphs", b"torch.cuda import")
     reference = RELEASE_NOTES
 
     def check(self, module: Module) -> Iterator[Plan]:

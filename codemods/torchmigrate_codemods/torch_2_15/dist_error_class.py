@@ -68,9 +68,17 @@ class DistErrorClass(Codemod):
 
     code, name, area = "TM109", "dist-error-class", "distributed"
     triggers = (
-        *(b"DistBackendError", b"_scaled_mm", b"NCCL error", b"WorkNCCL", b"NCCL communicator", b"recvAnysource"),
+        *(
+            b"DistBackendError",
+            b"_scaled_mm",
+            b"NCCL error",
+            b"WorkNCCL",
+            b"communicator was aborted",
+            b"recvAnysource",
+        ),
         *(b"not supported for NCCL", b"Attempt to perform collective", b"not safe to split"),
-        *(b"except TypeError", b"except (TypeError", b"except NotImplementedError", b"all_reduce("),
+        *(b"dist.all_reduce(", b"distributed.all_reduce(", b"dist.all_gather(", b"dist.broadcast(", b"dist.recv("),
+        *(b"distributed.recv(", b"irecv"),
     )
     reference = pull(192281)
 

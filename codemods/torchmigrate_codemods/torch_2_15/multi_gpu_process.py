@@ -38,7 +38,16 @@ class MultiGpuProcess(Codemod):
     """
 
     code, name, area = "TM106", "multi-gpu-process", "distributed"
-    triggers = (b"device_count()", b"cuda:1", b".cuda(1)", b"DistributedDataParallel(", b"DDP(")
+    triggers = (
+        *(
+            b"range(torch.cuda.device_count())",
+            b"range(device_count())",
+            b"cuda.device_count()):",
+            b"cuda:1",
+            b".cuda(1)",
+        ),
+        *(b"DistributedDataParallel(", b"DDP("),
+    )
     reference = pull(192281)
 
     def check(self, module: Module) -> Iterator[Plan]:

@@ -54,8 +54,8 @@ class NcclLazy(Codemod):
     code, name, area = "TM102", "nccl-lazy", "distributed"
     triggers = (
         *(b"init_process_group", b"new_group", b"isend", b"irecv", b"dist.send(", b"dist.recv(", b"distributed.send("),
-        *(b"distributed.recv(", b"c10d.send(", b"c10d.recv(", b"import send", b"import recv", b"pipelining"),
-        *(LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
+        *(b"distributed.recv(", b"c10d.send(", b"c10d.recv(", b"import send", b"import recv", b"PipelineStage"),
+        *(b"build_stage", LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
     )
     gathers = True
     reference = pull(187508)

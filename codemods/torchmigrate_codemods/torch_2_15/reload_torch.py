@@ -19,7 +19,7 @@ class ReloadTorch(Codemod):
     """
 
     code, name, area = "TM810", "reload-torch", "python"
-    triggers = (b"reload(",)
+    triggers = (b"reload(torch)", b"reload(th)", b"reload(pt)")
     reference = RELEASE_NOTES
 
     def check(self, module: Module) -> Iterator[Plan]:
