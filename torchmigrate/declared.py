@@ -23,7 +23,7 @@ from torchmigrate.commandline import (
     typed,
 )
 from torchmigrate.evaluate import items
-from torchmigrate.flow import Definition, key_of
+from torchmigrate.flow import Definition, Version, key_of
 from torchmigrate.functions import FunctionNode
 from torchmigrate.names import Binding, Kind, Scope
 from torchmigrate.possible import ANYTHING, Known, Unknown
@@ -131,9 +131,9 @@ class Declared:
         if found is None:
             yield Leaf(node, ANYTHING, facts, definition)
             return
-        scope, bindings = found
-        if all(self._executed_by(binding, scope) for binding in bindings) and isinstance(scope.node, ast.Module):
-            yield from values.version_leaves(self.module.flow(self.module.tree).final(node.id), node, facts)
+        _, bindings = found
+        if (version := self.outer_version(node)) is not None:
+            yield from values.version_leaves(version, node, facts)
             return
         for binding in bindings:
             if binding.kind is Kind.ASSIGN and binding.value is not None:
@@ -142,6 +142,16 @@ class Declared:
                 yield from self.parameter(values, Definition(node.id, "parameter", binding.node), facts)
             else:
                 yield Leaf(None, ANYTHING, facts, definition)
+
+    def outer_version(self, node: ast.Name) -> Version | None:
+        """The version that a module-level name has in the end; None where functions set it, or it is no such name."""
+        names = self.module.names
+        found = names.lookup(node.id, names.scope_of(node))
+        if found is None or not isinstance(found[0].node, ast.Module):
+            return None
+        if not all(self._executed_by(binding, found[0]) for binding in found[1]):
+            return None
+        return self.module.flow(self.module.tree).final(node.id)
 
     def _executed_by(self, binding: Binding, scope: Scope) -> bool:
         """Whether a binding is made by the scope's own code, not through `global` in a function."""

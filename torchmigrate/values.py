@@ -116,6 +116,8 @@ class Values:
             return
         alive: list[tuple[Version, list[tuple[Condition, ...]]]] = []
         base = settled(version)
+        if isinstance(base, Definition) and base.how == "free" and isinstance(condition.test, ast.Name):
+            base = settled(self.declared.outer_version(condition.test) or base)
         if isinstance(base, Phi):
             if not base.guards:
                 return

@@ -17,6 +17,7 @@ from torchmigrate.flow import Condition, Definition, key_of, settled
 from torchmigrate.functions import Caller, FunctionNode
 from torchmigrate.module import Module
 from torchmigrate.values import Facts, Values
+from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import all_of, negated
 from torchmigrate_codemods.torch_2_15.init_device.devices import Device, Writer, before
 from torchmigrate_codemods.torch_2_15.init_device.evidence import Evidence, Evidences
@@ -24,6 +25,7 @@ from torchmigrate_codemods.torch_2_15.init_device.evidence import Evidence, Evid
 Status = Literal["always", "perhaps", "never"]
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_INITIALIZED = frozenset(c10d("is_initialized"))
 _SKIPPED = (ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 
 
@@ -158,7 +160,7 @@ class GpuSearch:
         for condition in flow.conditions(node):
             if id(condition) in held:
                 continue
-            truth = self.values.truth_of(condition, facts)
+            truth = self._truth(condition, call, facts)
             if truth is None:
                 status = status if condition.fatal else "perhaps"
             elif truth is not condition.truth:
@@ -182,7 +184,14 @@ class GpuSearch:
         flow = self.module.flow(call)
         held = {id(condition) for condition in flow.conditions(call)}
         found = [c for c in flow.conditions(node) if id(c) not in held and not c.fatal]
-        return [condition for condition in found if self.values.truth_of(condition, facts) is None]
+        return [condition for condition in found if self._truth(condition, call, facts) is None]
+
+    def _truth(self, condition: Condition, call: ast.Call, facts: Facts) -> bool | None:
+        """How a condition of the function comes out when the call runs: there is no group before it, and one after."""
+        test = condition.test
+        if isinstance(test, ast.Call) and self.module.resolve(test.func).names & _INITIALIZED:
+            return not before(test, call)
+        return self.values.truth_of(condition, facts)
 
     def _when(self, node: ast.AST, call: ast.Call, facts: Facts) -> str:
         for condition in self._open_conditions(node, call, facts):
