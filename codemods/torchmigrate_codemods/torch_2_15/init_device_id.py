@@ -16,6 +16,7 @@ from torchmigrate_codemods.torch_2_15.init_device.site import INIT, RULE, InitSi
 from torchmigrate_codemods.torch_2_15.init_device.subgroups import MESH, meshes, subgroups
 
 _PARTIAL = frozenset({"functools.partial"})
+_OWNERS = frozenset({"dist", "distributed", "c10d", "torch_dist"})
 
 
 class InitDeviceId(Codemod):
@@ -73,9 +74,19 @@ class InitDeviceId(Codemod):
 
 
 def _unresolved(module: Module) -> Iterator[CallSite]:
-    """`torch.distributed.init_process_group` where `torch` is no import (`torch, nn = try_import_torch()`)."""
+    """Calls that can be torch's although no import says so: `torch, nn = try_import_torch()`, `self.dist = ...`.
+
+    Of those that do not spell `torch.distributed` only the ones with an NCCL backend count.
+    """
     for call in module.names.calls:
-        if key_of(call.func) == "torch.distributed.init_process_group" and not module.resolve(call.func).names:
+        function = call.func
+        if not isinstance(function, ast.Attribute) or function.attr != "init_process_group":
+            continue
+        owner = key_of(function.value) or ""
+        if module.resolve(function).names or owner.rpartition(".")[2] not in _OWNERS:
+            continue
+        backend = backend_of(module.values, bind(call, INIT).get("backend"), module.values.facts(call))
+        if owner == "torch.distributed" or backend.nccl:
             yield CallSite(call, False)
 
 
