@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmigrate.scan import search_for, which_of
+from torchmigrate.scan import search_for
+from torchmigrate.sieve import which_of
 
 LETTERS = st.binary(min_size=1, max_size=4).map(lambda data: bytes(b"abc"[one % 3] for one in data))
 TEXTS = st.binary(max_size=200).map(lambda data: bytes(b"abcd"[one % 4] for one in data))

@@ -115,6 +115,9 @@ class Codemod:
     triggers: ClassVar[tuple[bytes, ...]] = ()
     text_triggers: ClassVar[tuple[bytes, ...]] = ()
     """Further triggers for files that are neither Python nor notebooks."""
+    requires: ClassVar[Mapping[bytes, tuple[bytes, ...]]] = {}
+    """Regular expressions that must all be found in a Python file as well before a trigger counts, by trigger; those of
+    b"" go for every trigger. Parsing is what a run spends its time on, and most files with a wide trigger need none."""
     formats: ClassVar[frozenset[str]] = frozenset({"python"})
     default: ClassVar[bool] = True
     options: ClassVar[Mapping[str, Option]] = {}

@@ -4,8 +4,8 @@
         for result in migration.run():
             ...
 
-Every candidate is looked at in a worker process, so that no file can take the run down or hold it up. It gives its facts
-at the same time; only a file that asks for facts which other files of its project have is looked at again at the end.
+Every candidate is looked at in a worker process, so that no file can take the run down or hold it up. It gives its
+facts at the same time; only a file that asks for facts which other files of its project have is looked at again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torchmigrate.model import LOOK, FileError, FileResult, Policy, Project, Sca
 from torchmigrate.pool import Engine, Failure, Pool, Prepare
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found, Hit
-from torchmigrate.work import Job, Look, Looked, Worker, literals
+from torchmigrate.work import Job, Look, Looked, Worker, wanted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -65,7 +65,7 @@ class Migration:
         self._job = Job(
             self.selection,
             settings.overrides,
-            literals(rules),
+            wanted(rules),
             settings.max_size,
             settings.include_generated,
             settings.min_torch,
@@ -109,7 +109,7 @@ class Migration:
 
         Raises UsageError.
         """
-        discovery = Discovery(self.settings, kinds_of(self._job.literals))
+        discovery = Discovery(self.settings, kinds_of(self._job.wanted))
         batches = discovery.batches()
         first = list(islice(batches, SMALL // BATCH + 1))
         if len(first) <= SMALL // BATCH:

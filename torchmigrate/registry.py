@@ -58,6 +58,7 @@ class Rule:
     default: bool
     triggers: tuple[bytes, ...]
     text_triggers: tuple[bytes, ...]
+    requires: Mapping[bytes, tuple[bytes, ...]]
     formats: frozenset[str]
     gathers: bool
     options: Mapping[str, tuple[str, ...]]
@@ -72,6 +73,7 @@ class Rule:
             codemod.default,
             tuple(codemod.triggers),
             tuple(codemod.text_triggers),
+            dict(codemod.requires),
             frozenset(codemod.formats),
             codemod.gathers,
             {name: option.values for name, option in codemod.options.items()},

@@ -14,11 +14,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmigrate.discover import Batch, join, kind_of
 from torchmigrate.model import FileError
+from torchmigrate.sieve import Sieve
 
 FIRST_READ = 1 << 16
 NEXT_READ = 1 << 20
@@ -71,11 +72,19 @@ class Found:
 class Scanner:
     """Searches batches for the literals of each kind of file.
 
-    `max_size` is in bytes: a larger file that holds a trigger is an error, never silence.
+    `max_size` is in bytes: a larger file that holds a trigger is an error, never silence. `sieves` say of the kinds
+    that they know whether a file that holds one is worth a look.
     """
 
-    def __init__(self, literals: Mapping[str, Sequence[bytes]], max_size: int, include_generated: bool) -> None:
+    def __init__(
+        self,
+        literals: Mapping[str, Sequence[bytes]],
+        max_size: int,
+        include_generated: bool,
+        sieves: Mapping[str, Sieve] | None = None,
+    ) -> None:
         self._search = {kind: search_for(found) for kind, found in literals.items()}
+        self._sieves = sieves or {}
         self._overlap = max((len(one) for found in literals.values() for one in found), default=1) - 1
         self._max_size = max_size
         self._include_generated = include_generated
@@ -123,6 +132,8 @@ class Scanner:
                 errors.append(FileError(os.fsdecode(path), None, None, "TM009", str(error)))
                 continue
             if not search(data):
+                continue
+            if (sieve := self._sieves.get(kind)) is not None and not sieve.concerns(data):
                 continue
             shown = os.fsdecode(path)
             if not (self._include_generated or batch.named) and GENERATED.search(data, 0, GENERATED_WITHIN):
@@ -205,17 +216,6 @@ def search_for(literals: Sequence[bytes]) -> Search:
     if len(searches) == 1:
         return searches[0]
     return lambda data: any(search(data) for search in searches)
-
-
-def which_of(literals: Iterable[bytes]) -> Callable[[bytes], frozenset[bytes]]:
-    """A function that gives those of the literals that some bytes hold."""
-    wanted = sorted(set(literals))
-    try:
-        from ahocorasick_rs import BytesAhoCorasick
-    except ImportError:
-        return lambda data: frozenset(one for one in wanted if one in data)
-    find = BytesAhoCorasick(wanted).find_matches_as_indexes
-    return lambda data: frozenset(wanted[found[0]] for found in find(data, overlapping=True))
 
 
 def _search_plainly(literals: Sequence[bytes]) -> Search:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from torchmigrate.discover import Batch, kinds_of
 from torchmigrate.facts import Facts, Gathered
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
-from torchmigrate.scan import Found, Hit, Scanner, which_of
+from torchmigrate.scan import Found, Hit, Scanner
+from torchmigrate.sieve import Sieve, Wanted
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
@@ -54,13 +55,15 @@ class Job:
 
     selection: Selection
     overrides: tuple[Override, ...]
-    literals: Mapping[str, tuple[bytes, ...]]
+    wanted: Mapping[str, tuple[Wanted, ...]]
+    """What the rules look for, by kind of file."""
     max_size: int
     include_generated: bool
     min_torch: str | None
 
     def scanner(self) -> Scanner:
-        return Scanner(self.literals, self.max_size, self.include_generated)
+        sieves = {kind: Sieve(wanted) for kind, wanted in self.wanted.items() if any(one.requires for one in wanted)}
+        return Scanner(literals(self.wanted), self.max_size, self.include_generated, sieves)
 
 
 class Worker:
@@ -72,7 +75,7 @@ class Worker:
         self._registry: registry.Registry[type[Codemod]] | None = None
         self._projects: dict[str, Project] = {}
         self._told: set[str] = set()
-        self._held: dict[str, Callable[[bytes], frozenset[bytes]]] = {}
+        self._sieves: dict[str, Sieve] = {}
         self._patterns = [compiled(override.paths) for override in job.overrides]
 
     def __call__(self, task: Batch | Look) -> Found | Looked:
@@ -124,33 +127,30 @@ class Worker:
             if spec is not None and not inside.startswith("../") and spec.match_file(inside):
                 selection = registry.overridden(self._registry, selection, override)
         format_ = "python" if hit.kind in PYTHON_KINDS else hit.kind
-        if hit.kind not in self._held:
-            self._held[hit.kind] = which_of(self._job.literals.get(hit.kind, ()))
-        held = self._held[hit.kind](data)
-        is_suppressing = b"torchmigrate" in data
+        if hit.kind not in self._sieves:
+            self._sieves[hit.kind] = Sieve(self._job.wanted.get(hit.kind, ()))
+        concerned = self._sieves[hit.kind].codes(data)
         return [
             codemod(selection.options.get(codemod.code))
             for codemod in self._registry.of(selection.codes)
-            if format_ in codemod.formats
-            and (
-                not held.isdisjoint(triggers(codemod, hit.kind))
-                or (is_suppressing and codemod.code.encode() in data)  # an unused suppression is told
-            )
+            if format_ in codemod.formats and codemod.code in concerned
         ]
 
 
-def triggers(codemod: registry.Rule | type[Codemod], kind: str) -> tuple[bytes, ...]:
-    """The bytes of which one must be in a file of a kind for a codemod to look at it."""
-    return codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
-
-
-def literals(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple[bytes, ...]]:
-    """The triggers to look for in each kind of file."""
-    found: dict[str, set[bytes]] = {}
+def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple[Wanted, ...]]:
+    """What some rules look for, by kind of file."""
+    found: dict[str, list[Wanted]] = {}
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
-            found.setdefault(kind, set()).update(triggers(codemod, kind))
-    return {kind: tuple(sorted(found[kind])) for kind in sorted(found)}
+            triggers = codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
+            requires = codemod.requires if kind == "python" else {}
+            found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires))
+    return {kind: tuple(found[kind]) for kind in sorted(found)}
+
+
+def literals(wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, tuple[bytes, ...]]:
+    """The bytes to look for in each kind of file."""
+    return {kind: tuple(sorted({one for rule in rules for one in rule.triggers})) for kind, rules in wanted.items()}
 
 
 def _read(path: str) -> bytes:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from torchmigrate import registry
 from torchmigrate.discover import KINDS
-from torchmigrate.work import literals
+from torchmigrate.work import literals, wanted
 
 TOOL = (sys.executable, "-m", "torchmigrate")
 HOT = frozenset({"libcst.codemod", "libcst.matchers"})
@@ -108,7 +108,7 @@ def imported(command: Sequence[str], environment: Mapping[str, str]) -> set[str]
 def measure(tree: str, select: Sequence[str], runs: int) -> bool:
     """Print all comparisons for one tree; whether every goal is met."""
     rules = registry.load().select(select)
-    by_kind = literals(rules)
+    by_kind = literals(wanted(rules))
     known = sorted({one for found in by_kind.values() for one in found})
     kinds = [kind for kind in by_kind if kind in KINDS]
     picked = [f"--select={','.join(rule.code for rule in rules)}"]

@@ -9,11 +9,12 @@ from pathlib import Path
 from torchmigrate.engine import process
 from torchmigrate.model import EVERYTHING, LOOK, Decision, FileResult, Finding, Outcome, Policy, Verdict
 from torchmigrate.parse import compiles, parse_python
+from torchmigrate.sieve import Sieve
 from torchmigrate.source import read_python
 from torchmigrate.testing.examples import Example
 from torchmigrate.testing.signatures import promised, recorded, used
 from torchmigrate.versions import older, release
-from torchmigrate.work import PYTHON_KINDS, triggers
+from torchmigrate.work import PYTHON_KINDS, wanted
 
 
 def _exact(one: Example) -> None:
@@ -127,7 +128,8 @@ def _others(one: Example) -> None:
     for data in (one.before, one.after):
         if data is None:
             continue
-        rules = [codemod() for codemod in others if any(t in data for t in triggers(codemod, one.format))]
+        codes = Sieve(wanted(others).get(one.format, ())).codes(data)
+        rules = [codemod() for codemod in others if codemod.code in codes]
         result = process(one.path, data, rules, one.project, LOOK, one.format)
         strangers = [f for f in result.findings if f.code not in one.others]
         assert not strangers, f"{one.source}: other rules find something here\n{_listed(strangers)}"
@@ -156,8 +158,8 @@ def _signatures(one: Example) -> None:
 
 def _trigger(one: Example) -> None:
     """The scan for triggers would have found the file."""
-    wanted = (*one.rule.triggers, *(() if one.format in ("python", "notebook") else one.rule.text_triggers))
-    assert any(trigger in one.before for trigger in wanted), f"{one.source}: no trigger in it"
+    concerned = Sieve(wanted([one.rule]).get(one.format, ())).codes(one.before)
+    assert one.rule.code in concerned, f"{one.source}: no trigger in it, or not what it requires"
 
 
 CHECKS: Mapping[str, tuple[Callable[[Example], None], ...]] = {
