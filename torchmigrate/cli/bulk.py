@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from torchmigrate.cli import options, terminal
+from torchmigrate.cli.reporting import Reports, report_flags
 from torchmigrate.cli.sections import Command
 from torchmigrate.commits import KINDS
 from torchmigrate.report import text
@@ -35,7 +37,7 @@ WORK = "torchmigrate-work"
 @click.option("--max-failures", type=options.POSITIVE, metavar="N", help="Begin no more after N have failed.")
 @click.option("--repository-timeout", type=options.SECONDS, default=1800, metavar="S", help="Seconds for each.  [1800]")
 @click.option("--engine", "address", metavar="tcp://HOST:PORT", help="Do the work on a Dask cluster.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
+@report_flags
 @click.option("--include", type=options.WORDS, multiple=True, help="Look only at files that match these globs.")
 @click.option("--exclude", type=options.WORDS, multiple=True, help="Leave out files that match these globs.")
 @click.option("--include-stubs", is_flag=True, default=None, help="Look at .pyi files too.")
@@ -56,6 +58,7 @@ def bulk(fleet: str, **given: Any) -> int:
     from torchmigrate.fleet import plan, run, state
 
     _check(given)
+    reports = Reports(given["form"], given["html"], given["compare"], given["load"])
     repositories = plan.read(fleet)
     quiet, address = given["quiet"], given["address"]
     order = _order(given, len(repositories))
@@ -89,11 +92,12 @@ def bulk(fleet: str, **given: Any) -> int:
         finally:
             progress.clear()
         totals = state.ordered(work.conclude(repositories))
-        _show(work, repositories, form=given["form"])
+        notes = _show(work, repositories, reports, written=bool(given["branch"] or given["in_place"]))
     finally:
         work.close()
     if not quiet:
         terminal.say(_summary(totals, given["work_dir"], interrupted=interrupted, dry_run=order.dry_run))
+        terminal.say(notes)
     code = _code(totals, dry_run=order.dry_run)
     return INTERRUPTED if interrupted else DONE if code == PENDING and given["exit_zero"] else code
 
@@ -150,13 +154,25 @@ def _order(given: Mapping[str, Any], repositories: int) -> Any:
     )
 
 
-def _show(work: Any, repositories: Sequence[Any], *, form: str) -> None:
-    """The outcome on stdout."""
-    if form == "json":
-        with open(work.folder / "result.json", "rb") as file:
+def _show(work: Any, repositories: Sequence[Any], reports: Reports, *, written: bool) -> list[str]:
+    """The outcome on stdout and in the page; what else to say."""
+    whole = work.folder / "result.json"
+    if reports.form == "text":
+        terminal.print_lines(_table((one.name, work.known(one)) for one in repositories))
+    elif reports.form == "json":
+        with open(whole, "rb") as file:
             terminal.data(iter(lambda: file.read(1 << 16), b""))
-        return
-    terminal.print_lines(_table((one.name, work.known(one)) for one in repositories))
+    if reports.form in ("text", "json") and not reports.reads_fleet:
+        return []
+    with open(whole, encoding="utf-8") as file:
+        document = json.load(file)
+    if reports.form == "jsonl":
+        lines = [{"type": "repository"} | one for one in document["repositories"]]
+        terminal.print_lines(json.dumps(line) for line in [*lines, {"type": "totals"} | document["totals"]])
+    content = reports.fleet_text(document, written=written)
+    if content is not None:
+        terminal.data([content.encode("utf-8", "backslashreplace")])
+    return reports.fleet_write(document, written=written)
 
 
 _NAME = 40

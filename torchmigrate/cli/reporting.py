@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -57,49 +56,34 @@ class Reports:
 
             pages.check()
 
+    @property
+    def reads_fleet(self) -> bool:
+        """Whether more than the format is asked for."""
+        return bool(self.html or self._compare)
+
     def policy(self, policy: Policy) -> Policy:
         """The policy of a run whose results these reports can show."""
         return replace(policy, propose=True) if self.html or self.form in _VIEWED else policy
 
     def text(self, summary: Summary, diffs: Mapping[str, bytes] | None = None) -> str | None:
         """What goes to stdout; None for the text format. `diffs` are those of `apply`."""
-        if self.form == "json":
+        if self.form in ("json", "jsonl"):
             from torchmigrate.report import json
 
-            return json.dump(summary, diffs)
-        if self.form == "jsonl":
-            from torchmigrate.report import json
-
-            return "".join(json.lines(summary, diffs))
+            return json.dump(summary, diffs) if self.form == "json" else "".join(json.lines(summary, diffs))
         if self.form == "github":
             from torchmigrate.report import github
 
             return "".join(f"{line}\n" for line in github.commands(summary))
-        if self.form == "sarif":
-            from torchmigrate.report import sarif
-
-            return sarif.dump(self.view(summary))
-        if self.form == "markdown":
-            from torchmigrate.report import markdown
-
-            return markdown.render(self.view(summary))
-        return None
+        return self._viewed(self.view(summary)) if self.form in _VIEWED else None
 
     def write(self, summary: Summary) -> list[str]:
         """Write the page, if one was asked for; what to say on stderr. Raises UsageError where it cannot be written."""
-        said = []
-        progress = self.progress(summary)
-        if progress:
-            said.append(str(progress))
-        if self.html:
-            from torchmigrate.report import html
-
-            create(self.html, html.encoded(html.render(self.view(summary))))
-            said.append(f"Wrote the report to {self.html}.")
-        return said
+        return self._write(lambda: self.view(summary), self.progress(summary))
 
     def view(self, summary: Summary) -> View:
         """The run as readers meet it."""
+        from torchmigrate.owners import Ownership
         from torchmigrate.report import view
         from torchmigrate.roots import Projects
 
@@ -109,22 +93,76 @@ class Reports:
                 summary,
                 rule_texts(self._load),
                 root_of=Projects(os.path.dirname(path) for path in paths).root_of,
-                owners_of=owners_of,
+                owners_of=Ownership().of,
                 progress=self.progress(summary),
             )
         return self._view
 
     def progress(self, summary: Summary) -> Progress | None:
         """How things stand against the earlier report."""
+        done = {(f.path, f.key) for f in summary.taken} if summary.written else set()
+        return self._progress({("", f.path, f.key): f.code for f in summary.findings if (f.path, f.key) not in done})
+
+    def fleet_text(self, document: Mapping[str, Any], *, written: bool) -> str | None:
+        """What goes to stdout for a fleet's result; None for the formats that need no view of it."""
+        if self.form == "github":
+            from torchmigrate.report import github
+
+            return "".join(f"{line}\n" for line in github.commands_of(self.fleet_view(document, written=written)))
+        return self._viewed(self.fleet_view(document, written=written)) if self.form in _VIEWED else None
+
+    def fleet_write(self, document: Mapping[str, Any], *, written: bool) -> list[str]:
+        """Write the page of a fleet, if one was asked for; what to say on stderr."""
+        return self._write(
+            lambda: self.fleet_view(document, written=written), self._fleet_progress(document, written=written)
+        )
+
+    def fleet_view(self, document: Mapping[str, Any], *, written: bool) -> View:
+        """A fleet's result as readers meet it. With `written`, what was taken is done."""
+        from torchmigrate.report import view
+
+        if self._view is None:
+            progress = self._fleet_progress(document, written=written)
+            self._view = view.of_fleet(document, rule_texts(self._load), written=written, progress=progress)
+        return self._view
+
+    def _fleet_progress(self, document: Mapping[str, Any], *, written: bool) -> Progress | None:
+        return self._progress(
+            {
+                (one["name"], f["path"], f["key"]): f["code"]
+                for one in document["repositories"]
+                for f in one["findings"]
+                if not (written and f.get("decision") == "accept")
+            }
+        )
+
+    def _progress(self, now: Mapping[Key, str]) -> Progress | None:
         if not self._compare:
             return None
         from torchmigrate.report.compare import Progress
 
-        done = {(f.path, f.key) for f in summary.taken} if summary.written else set()
-        now = {("", f.path, f.key): f.code for f in summary.findings if (f.path, f.key) not in done}
-        if self._earlier and all(name for name, _, _ in self._earlier):
-            raise UsageError(f"{self._compare} is the report of a fleet; compare it with one of torchmigrate bulk")
+        kinds = {bool(name) for name, _, _ in [*self._earlier, *now]}
+        if len(kinds) > 1:
+            raise UsageError(f"{self._compare} is of another kind: compare a fleet with a fleet, a run with a run")
         return Progress(self._compare, self._earlier, now)
+
+    def _viewed(self, view: View) -> str:
+        if self.form == "sarif":
+            from torchmigrate.report import sarif
+
+            return sarif.dump(view)
+        from torchmigrate.report import markdown
+
+        return markdown.render(view)
+
+    def _write(self, view: Callable[[], View], progress: Progress | None) -> list[str]:
+        said = [str(progress)] if progress else []
+        if self.html:
+            from torchmigrate.report import html
+
+            create(self.html, html.encoded(html.render(view())))
+            said.append(f"Wrote the report to {self.html}.")
+        return said
 
 
 def rule_texts(load: Iterable[str] = ()) -> dict[str, RuleText]:
@@ -138,30 +176,6 @@ def rule_texts(load: Iterable[str] = ()) -> dict[str, RuleText]:
         rule.code: RuleText(rule.code, rule.name, rule.area, inspect.cleandoc(rule.__doc__ or ""), rule.reference)
         for rule in registry.load(tuple(load)).codemods
     }
-
-
-@functools.cache
-def _top(folder: str) -> str | None:
-    from torchmigrate import git
-
-    return git.toplevel(folder)
-
-
-@functools.cache
-def _owners(top: str) -> Any:
-    from torchmigrate import owners
-
-    return owners.read(top)
-
-
-def owners_of(path: str) -> tuple[str, ...]:
-    """Who owns a file, by the CODEOWNERS file of the repository that it lies in."""
-    real = os.path.realpath(path)
-    top = _top(os.path.dirname(real))
-    if top is None:
-        return ()
-    found: tuple[str, ...] = _owners(top).of(os.path.relpath(real, top).replace(os.sep, "/"))
-    return found
 
 
 def create(path: str, content: bytes) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from torchmigrate.model import Outcome
+from torchmigrate.model import FileError, Finding, Outcome
 from torchmigrate.report.summary import Summary
+from torchmigrate.report.view import Level, View
 
 LIMIT = 50
 """Annotations printed; GitHub drops what goes beyond its own limits without a word, so we say what is left."""
@@ -13,20 +15,38 @@ LIMIT = 50
 
 def commands(summary: Summary) -> Iterator[str]:
     """One command per error and finding, errors first, and a last one that counts what the limit leaves out."""
-    lines = list(_all(summary))
+    return _capped([*map(_error, summary.errors), *map(_finding, summary.findings)], "torchmigrate check")
+
+
+def commands_of(view: View) -> Iterator[str]:
+    """The same for a fleet; what is done or ignored is left out, and paths begin with the repository."""
+    lines: list[str] = []
+    for unit in view.units:
+        if unit.status == "failed":
+            lines.append(_command("error", unit.name, None, None, None, "torchmigrate", "; ".join(unit.notes[:1])))
+        lines += (_error(replace(error, path=f"{unit.name}/{error.path}")) for error in unit.errors)
+    for unit in view.units:
+        for item in unit.items:
+            if item.level not in (Level.DONE, Level.IGNORED):
+                lines += (_finding(replace(found, path=f"{unit.name}/{found.path}")) for found in item.findings)
+    return _capped(lines, "torchmigrate bulk --format json")
+
+
+def _capped(lines: Sequence[str], command: str) -> Iterator[str]:
     yield from lines[:LIMIT]
     if len(lines) > LIMIT:
-        yield f"::notice title=torchmigrate::and {len(lines) - LIMIT} more; run torchmigrate check to see all"
+        yield f"::notice title=torchmigrate::and {len(lines) - LIMIT} more; run {command} to see all"
 
 
-def _all(summary: Summary) -> Iterator[str]:
-    for error in summary.errors:
-        yield _command("error", error.path, error.line, error.column, None, error.code, error.message)
-    for found in summary.findings:
-        level = "warning" if found.outcome is Outcome.REPORT else "notice"
-        span = found.span
-        line, column, end = (None, None, None) if found.cell is not None else (span.line, span.column, span.end_line)
-        yield _command(level, found.path, line, column, end, found.code, found.message)
+def _error(error: FileError) -> str:
+    return _command("error", error.path, error.line, error.column, None, error.code, error.message)
+
+
+def _finding(found: Finding) -> str:
+    level = "warning" if found.outcome is Outcome.REPORT else "notice"
+    span = found.span
+    line, column, end = (None, None, None) if found.cell is not None else (span.line, span.column, span.end_line)
+    return _command(level, found.path, line, column, end, found.code, found.message)
 
 
 def _command(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -47,7 +48,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=one_line, number=lambda value: f"{value:,}", plural=plural)
+    made.filters.update(line=one_line, prose=_prose, number=lambda value: f"{value:,}", plural=plural)
     return made
 
 
@@ -71,6 +72,7 @@ def render(view: View) -> str:
         people=_people(view),
         rules=_rules(view),
         owners=[name for name, _ in view.by_owner],
+        owned=view.is_owned,
         unfolded=sum(unit.places for unit in view.units) <= _OPEN,
         noun={"project": "project", "repository": "repository", "file": "file"}[view.kind],
         nouns={"project": "projects", "repository": "repositories", "file": "files"}[view.kind],
@@ -86,6 +88,18 @@ def _trusted(text: str) -> Markup:
     from markupsafe import Markup
 
     return Markup(text)
+
+
+def _prose(text: str) -> Markup:
+    """A line of documentation, with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    parts = one_line(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(one_line(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
 
 
 def _hash(text: str) -> str:
@@ -138,7 +152,10 @@ def _bar(counts: Iterable[tuple[Level, int]], most: int) -> list[Piece]:
 
 def _charts(view: View) -> Iterator[Chart]:
     titles = {f.code: view.rule(f).title for item in view.items for f in item.findings}
-    for title, name, tally in (("By rule", "rule", view.by_rule), ("By owner", "owner", view.by_owner)):
+    kinds = [("By rule", "rule", view.by_rule)] + ([("By owner", "owner", view.by_owner)] if view.is_owned else [])
+    for title, name, tally in kinds:
+        if not tally:
+            continue
         most = max((sum(counts.values()) for _, counts in tally), default=1)
         bars = [
             Bar(key, titles.get(key, "") if name == "rule" else "", sum(counts.values()), _bar(counts.items(), most))
@@ -239,14 +256,15 @@ def _rows(view: View) -> list[Row]:
 def _groups(view: View, unit: Unit, row: int) -> Iterator[Group]:
     numbered = sorted(enumerate(unit.items), key=lambda pair: pair[1].first.code)
     for _, pairs in groupby(numbered, key=lambda pair: pair[1].first.code):
-        shown = [_shown(view, item, f"i{row}-{number}") for number, item in pairs]
+        shown = [_shown(view, item, f"i{row}-{number}", unit.name) for number, item in pairs]
         yield Group(view.rule(shown[0].item.first), shown)
 
 
-def _shown(view: View, item: Item, name: str) -> Shown:
+def _shown(view: View, item: Item, name: str, unit: str) -> Shown:
     first = item.first
     cell = f"cell {first.cell}, " if first.cell is not None else ""
-    at = f"{cell}line {first.span.line}" if view.kind == "file" else f"{first.path}:{cell}{first.span.line}"
+    path = first.path.removeprefix(f"{unit}/") if view.kind == "project" else first.path
+    at = f"{cell}line {first.span.line}" if view.kind == "file" else f"{path}:{cell}{first.span.line}"
     others = [(choice.label, choice.evidence, hunks_html(hunks)) for choice, hunks in item.others]
     return Shown(name, item, one_line(at), hunks_html(item.hunks) if item.hunks else _source(item), others)
 
@@ -256,7 +274,8 @@ def _source(item: Item) -> Markup:
     lines: list[tuple[str, str]] = []
     for finding in item.findings:
         if finding.after is None:
-            lines += ((" ", line) for line in finding.before.splitlines())
+            shown = textwrap.dedent(" " * (finding.span.column - 1) + finding.before)
+            lines += ((" ", line) for line in shown.splitlines())
         else:
             lines += (("-", line) for line in finding.before.splitlines())
             lines += (("+", line) for line in finding.after.splitlines())

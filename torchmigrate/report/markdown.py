@@ -13,7 +13,7 @@ LIMIT = 65_000
 """Characters; GitHub takes a little more."""
 _RESERVE = 200
 _ROWS = 60
-_SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>&@~:$-]")
+_SPECIAL = re.compile(r"[\\`*_\[\]#|<>&@~:$]")
 
 
 def render(view: View) -> str:
@@ -134,7 +134,7 @@ def _owners(view: View) -> Iterator[str]:
     yield "| owner | places | of them for a person |"
     yield "|---|--:|--:|"
     for name, counts in rows[:_ROWS]:
-        yield f"| {code(name)} | {sum(counts.values()):,} | {counts[Level.MANUAL]:,} |"
+        yield f"| {_cell(name)} | {sum(counts.values()):,} | {counts[Level.MANUAL]:,} |"
     if len(rows) > _ROWS:
         yield f"| … {len(rows) - _ROWS:,} more | | |"
     yield ""
@@ -150,7 +150,7 @@ def _units(view: View) -> Iterator[str]:
     yield f"| {view.kind} | places | of them for a person |"
     yield "|---|--:|--:|"
     for unit in rows[:_ROWS]:
-        yield f"| {code(unit.name)} | {unit.places:,} | {unit.count(Level.MANUAL):,} |"
+        yield f"| {_cell(unit.name)} | {unit.places:,} | {unit.count(Level.MANUAL):,} |"
     if len(rows) > _ROWS:
         yield f"| … {len(rows) - _ROWS:,} more | | |"
     yield ""
@@ -199,7 +199,12 @@ def code(text: str) -> str:
     text = one_line(text)
     ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") or len(ticks) > 1 else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}".replace("|", "\\|")
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _cell(text: str) -> str:
+    """A text as code in a table, where a bar needs a backslash in code too."""
+    return code(text).replace("|", "\\|")
 
 
 def escape(text: str) -> str:

@@ -36,9 +36,9 @@ class Level(enum.StrEnum):
 
 _LABELS = {
     Level.DONE: "rewritten",
-    Level.SAFE: "safe change",
-    Level.UNSAFE: "unsafe change",
-    Level.MANUAL: "needs a person",
+    Level.SAFE: "safe",
+    Level.UNSAFE: "unsafe",
+    Level.MANUAL: "for a person",
     Level.IGNORED: "ignored",
 }
 
@@ -165,6 +165,11 @@ class View:
         ]
 
     @property
+    def is_owned(self) -> bool:
+        """Whether anything has an owner."""
+        return any(item.owners for item in self.items)
+
+    @property
     def by_rule(self) -> list[tuple[str, dict[Level, int]]]:
         """Places by code."""
         return self.tally(lambda item: (item.first.code,))
@@ -203,12 +208,13 @@ def of_run(
         errors.setdefault(error.path, []).append(error)
     roots = {path: root_of(path) for path in [*items, *errors]}
     known = {project.root: project for project in summary.projects}
-    several = len({*roots.values(), *known}) > 1
-    names = dict.fromkeys([*known, *roots.values()] if several else [*items, *errors])
-    units = []
-    for name in sorted(names):
-        paths = [p for p in dict.fromkeys([*items, *errors]) if (roots[p] if several else p) == name] if names else []
-        units.append(_unit(name, paths, items, errors, known.get(name) if several else None))
+    several = len(set(roots.values())) > 1
+    members: dict[str, list[str]] = {}
+    for path, root in roots.items():
+        members.setdefault(root if several else path, []).append(path)
+    units = [
+        _unit(name, members[name], items, errors, known.get(name) if several else None) for name in sorted(members)
+    ]
     return View(
         "project" if several else "file",
         tuple(units),

@@ -78,14 +78,15 @@
     return unit.groups;
   };
   const q = one("q"), rule = one("rule"), owner = one("owner"), fresh = one("new");
+  const owned = () => owner?.value ?? "";
   const total = all("article", table).length;
   const number = (n) => n.toLocaleString("en-US");
-  const words = (n, noun) => `${number(n)} ${n === 1 ? noun : noun + "s"}`;
+  const links = all("[data-filter]");
   const filter = () => {
     const wanted = q.value.toLowerCase().split(/\s+/).filter(Boolean);
     const levels = new Set(all("[name=level]:checked", form).map((box) => box.value));
     const every = all("[name=level]", form).every((box) => box.checked);
-    const narrow = wanted.length || rule.value || owner.value || fresh?.checked || !every;
+    const narrow = wanted.length || rule.value || owned() || fresh?.checked || !every;
     let shown = 0, rows = 0;
     for (const unit of units) {
       let here = 0;
@@ -93,7 +94,7 @@
         let left = 0;
         for (const one of places) {
           const fits = levels.has(one.level) && (!rule.value || code === rule.value)
-            && (!owner.value || one.owners.includes(owner.value)) && (!fresh?.checked || one.fresh)
+            && (!owned() || one.owners.includes(owned())) && (!fresh?.checked || one.fresh)
             && wanted.every((word) => one.text.includes(word));
           if (one.place.hidden === fits) one.place.hidden = !fits;
           left += fits;
@@ -101,14 +102,16 @@
         if (group.hidden === left > 0) group.hidden = !left;
         here += left;
       }
-      const bare = !unit.groups.length && !rule.value && !owner.value && !fresh?.checked
+      const bare = !unit.groups.length && !rule.value && !owned() && !fresh?.checked
         && wanted.every((word) => unit.body.textContent.toLowerCase().includes(word));
       const fits = here > 0 || bare || !narrow;
       if (unit.body.hidden === fits) unit.body.hidden = !fits;
       shown += here;
       rows += fits;
     }
-    one("count").textContent = `${number(shown)} of ${words(total, "change")} shown, in ${words(rows, "row")}`;
+    const noun = rows === 1 ? form.dataset.noun : form.dataset.nouns;
+    one("count").textContent = `${number(shown)} of ${number(total)} shown, in ${number(rows)} ${noun}`;
+    for (const link of links) link.toggleAttribute("aria-current", one(link.dataset.filter).value === link.dataset.value);
     one("none").hidden = rows > 0 || !units.length;
   };
   let waiting = 0;
