@@ -24,7 +24,7 @@ from torchmigrate.sieve import Sieve
 FIRST_READ = 1 << 16
 NEXT_READ = 1 << 20
 LITERALS_TOGETHER = 64
-GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
+GENERATED = re.compile(rb"@generated\b|\bCode generated\b[^\r\n]*\bDO NOT EDIT\b")
 GENERATED_WITHIN = 1024
 SETTLED = 2_000_000_000
 """Nanoseconds: clocks of file systems tick in steps of up to this."""
