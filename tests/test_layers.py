@@ -38,9 +38,22 @@ LAYERS = (
         "compose",
     }
     | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
-    {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan"}
+    {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan", "sieve", "homes", "narrow"}
     | {"audit", "inventory"},
-    {"pool", "review", "drafts", "recall", "prompt", "work", "memory", "migration", "testing", "bowler", "libcst_runner", "cluster"},
+    {
+        "pool",
+        "review",
+        "drafts",
+        "recall",
+        "prompt",
+        "work",
+        "memory",
+        "migration",
+        "testing",
+        "bowler",
+        "libcst_runner",
+        "cluster",
+    },
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names} | {
     "report": 5,

@@ -59,19 +59,27 @@ def find(folder: str, top: str | None = None) -> str | None:
     here = os.path.realpath(folder)
     last = os.path.realpath(top) if top is not None else None
     while True:
-        for name in (STANDALONE, SHARED):
-            path = os.path.join(here, name)
-            try:
-                with open(path, "rb") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            if name == STANDALONE or (_TABLE in text and _table(path, text) is not None):
-                return path
+        path = at(here)
+        if path is not None:
+            return path
         above = os.path.dirname(here)
         if above == here or here == last:
             return None
         here = above
+
+
+def at(folder: str) -> str | None:
+    """The configuration file that lies in a folder itself."""
+    for name in (STANDALONE, SHARED):
+        path = os.path.join(folder, name)
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        if name == STANDALONE or (_TABLE in text and _table(path, text) is not None):
+            return path
+    return None
 
 
 def load(path: str, seen: tuple[str, ...] = ()) -> Config:
@@ -95,7 +103,7 @@ def load(path: str, seen: tuple[str, ...] = ()) -> Config:
             raise ConfigError(f"{path}: extend must be a path in quotes")
         base = load(os.path.join(folder, os.path.expanduser(extends)), (*seen, path))
     values, options = _read(path, table)
-    values |= {f"{name}_from": folder for name in ("include", "exclude") if name in values}
+    values |= {f"{name}_from": folder for name in ("include", "exclude", "projects") if name in values}
     if options:
         values["options"] = _merged(base.values.get("options", {}), options)
     if "overrides" in values:
@@ -162,6 +170,7 @@ KEYS: Mapping[str, tuple[str, Reader]] = {
     "ignore": ("ignore", _texts),
     "include": ("include", _texts),
     "exclude": ("exclude", _texts),
+    "projects": ("projects", _texts),
     "min-torch": ("min_torch", _torch),
     "jobs": ("jobs", _natural),
     "timeout": ("timeout", _seconds),

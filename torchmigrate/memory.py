@@ -31,7 +31,7 @@ class Memory:
         self._store: cache.Store | None = None
         self._roots = roots
         self._digests: dict[int, tuple[object, bytes]] = {}
-        self._met: set[str] = set()
+        self._met: set[tuple[str, str | None]] = set()
         code = registry.fingerprint(modules) if settings.cache else None
         if code is not None:
             homes = [os.path.realpath(path) for path in settings.paths]
@@ -69,12 +69,13 @@ class Memory:
         if kept is None:
             return None
         project = None
-        if task.root not in self._met:
-            known_project = self._store.get(self._project_key(task.root))
+        met = task.root, task.home.min_torch if task.home else None
+        if met not in self._met:
+            known_project = self._store.get(self._project_key(task))
             if known_project is None:
                 return None
             project = pickle.loads(known_project)
-            self._met.add(task.root)
+            self._met.add(met)
         result, gathered, read = pickle.loads(kept)
         return Looked(result or FileResult(task.hit.path, digest=task.hit.digest), project, gathered, read)
 
@@ -84,7 +85,7 @@ class Memory:
         if self._store is None or task.policy.decisions:
             return
         if looked.project is not None:
-            self._store.put(self._project_key(task.root), pickle.dumps(looked.project))
+            self._store.put(self._project_key(task), pickle.dumps(looked.project))
         if result.errors or result.digest != task.hit.digest:
             return
         about = self._about(task)
@@ -100,11 +101,13 @@ class Memory:
             self._store.save()
 
     def _about(self, task: Look) -> bytes:
-        about = (task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root))
+        home = repr(task.home) if task.home else ""
+        about = (task.hit.path, task.hit.digest, task.root, self._roots.fingerprint(task.root), home)
         return cache.key(*about, b"" if task.facts is None else self._digest(task.facts))
 
-    def _project_key(self, root: str) -> bytes:
-        return cache.key(b"project", root, self._roots.fingerprint(root))
+    def _project_key(self, task: Look) -> bytes:
+        torch = (task.home.min_torch or "") if task.home else ""
+        return cache.key(b"project", task.root, self._roots.fingerprint(task.root), torch)
 
     def _digest(self, value: Facts | Policy) -> bytes:
         """A digest of facts or a policy, made once for each object."""

@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Any, Self
 from torchmigrate import registry
 from torchmigrate.discover import BATCH, Batch, Discovery, kind_of, kinds_of, shown_path
 from torchmigrate.facts import Facts, hangs_on, merged
+from torchmigrate.homes import Homes
 from torchmigrate.memory import Memory
-from torchmigrate.model import LOOK, FileError, FileResult, Policy, Project, ScanCounts, Selection, Settings
+from torchmigrate.model import LOOK, FileError, FileResult, Policy, Project, ScanCounts, Selection, Settings, UsageError
+from torchmigrate.narrow import Narrow
 from torchmigrate.pool import Engine, Failure, Pool, Prepare
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found, Hit
+from torchmigrate.versions import release
 from torchmigrate.work import Job, Look, Looked, Worker, wanted
 
 if TYPE_CHECKING:
@@ -60,7 +63,8 @@ class Migration:
         self.policy = policy
         self.errors: list[FileError] = list(known.errors)
         self.projects: dict[str, Project] = {}
-        rules = known.of(self.selection.codes)
+        self._homes = Homes(settings, known)
+        rules = list(known.codemods if self._homes.may_differ else known.of(self.selection.codes))
         self._gathers = any(rule.gathers for rule in rules)
         self._job = Job(
             self.selection,
@@ -75,7 +79,9 @@ class Migration:
             engine(Worker, (self._job,)) if engine else Pool(Worker, (self._job,), settings.jobs, settings.timeout)
         )
         self._side: Pool | None = None
-        self._roots = Projects(settings.paths)
+        self._roots = Projects.of(settings)
+        self._wanted = Narrow(settings, self._roots) if settings.only_projects or settings.only_owners else None
+        self._unusable: set[str] = set()
         self._memory = Memory(settings, self._job, {rule.module for rule in rules}, self._roots)
         self._admission = _Admission(settings.paths)
         self._facts: dict[str, Facts] = {}
@@ -144,9 +150,10 @@ class Migration:
         shown = shown_path(path)
         hit = Hit(shown, os.path.realpath(path), kind_of(os.path.basename(path)) or "python", 0, "")
         root = self._roots.root_of(shown)
+        home = self._homes.of(hit.real)
         if self._side is None:
             self._side = Pool(Worker, (self._job,), 1, self.settings.timeout)
-        look = Look(hit, root, policy, self._facts_of(root), data)
+        look = Look(hit, root, policy, self._facts_of(root), data, home)
         outcomes = [outcome for _, outcome in self._side.run([look])]
         return self._result(look, outcomes[0])
 
@@ -169,6 +176,7 @@ class Migration:
             yield from self._scanned(task, outcome)
             return
         if isinstance(outcome, Looked):
+            self._meet(task, outcome)
             self._memory.keep_look(task, outcome)
             if outcome.gathered or outcome.read:
                 self._first.append((task, outcome))
@@ -206,10 +214,28 @@ class Migration:
     def _admit(self, hits: Iterable[Hit]) -> Iterator[FileResult]:
         """Have candidates looked at; what an earlier run knows is there at once."""
         for hit in hits:
+            root = self._roots.root_of(hit.path)
+            if self._wanted and not self._wanted.allows(hit.path, root):
+                continue
+            try:
+                home = self._homes.of(hit.real)
+                if self._homes.leaves_out(hit.real):
+                    continue
+            except UsageError as error:
+                yield from self._without_home(hit, error)
+                continue
             self._looked_at += 1
             self._waiting += 1
-            root = self._roots.root_of(hit.path)
-            yield from self._give(Look(hit, root, self.policy, None if self._gathers else _NO_FACTS))
+            yield from self._give(Look(hit, root, self.policy, None if self._gathers else _NO_FACTS, None, home))
+
+    def _without_home(self, hit: Hit, error: UsageError) -> Iterator[FileResult]:
+        """A candidate below a configuration that cannot be used: told once for all of them, at the configuration."""
+        file = self._homes.file(hit.real) or hit.real
+        path = shown_path(os.path.relpath(file)) if file.startswith(os.path.realpath(os.curdir) + os.sep) else file
+        if file not in self._unusable:
+            self._unusable.add(file)
+            said = f"{str(error).removeprefix(f'{file}: ')}; the files that it counts for were not looked at"
+            yield FileResult(path, errors=(FileError(path, None, None, "TM012", said),))
 
     def _give(self, task: Look) -> Iterator[FileResult]:
         known = self._memory.look(task)
@@ -242,9 +268,14 @@ class Migration:
     def _result(self, task: Look, outcome: Looked | Failure) -> FileResult:
         if isinstance(outcome, Failure):
             return FileResult(task.hit.path, errors=(_failed(task.hit, outcome),), digest=task.hit.digest)
-        if outcome.project is not None:
-            self.projects.setdefault(task.root, outcome.project)
+        self._meet(task, outcome)
         return outcome.result
+
+    def _meet(self, task: Look, outcome: Looked) -> None:
+        """Note the project that came with an outcome; of several readings of one, that with the oldest torch."""
+        if outcome.project is not None:
+            known = self.projects.get(task.root, outcome.project)
+            self.projects[task.root] = min(known, outcome.project, key=_oldest_first)
 
 
 class _Admission:
@@ -273,6 +304,10 @@ class _Admission:
             if hit.real not in self._taken:
                 self._taken.add(hit.real)
                 yield hit
+
+
+def _oldest_first(project: Project) -> tuple[tuple[int, ...], str]:
+    return release(project.torch_min), project.torch_min_source
 
 
 def _failed(hit: Hit, failure: Failure) -> FileError:

@@ -257,6 +257,10 @@ class Settings:
 
     `include_from` and `exclude_from` are the folders of the configuration files that the patterns come from and are
     relative to; None for patterns of the command line, which hold for a path as it is printed or seen from its root.
+    `projects` are globs of folders, relative to `projects_from`, that are projects whatever lies in them.
+    `only_projects` and `only_owners` narrow the run. `config_file` is the configuration file that counts for the whole
+    run; `given` is what the command line sets, which wins over those of folders below, and None where none of these
+    counts.
     """
 
     paths: tuple[str, ...] = (".",)
@@ -281,6 +285,12 @@ class Settings:
     overrides: tuple[Override, ...] = ()
     include_from: str | None = None
     exclude_from: str | None = None
+    projects: tuple[str, ...] = ()
+    projects_from: str | None = None
+    only_projects: tuple[str, ...] = ()
+    only_owners: tuple[str, ...] = ()
+    config_file: str | None = None
+    given: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

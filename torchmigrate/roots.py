@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import re
 from collections.abc import Iterable
+from typing import Self
 
 from torchmigrate import git
 from torchmigrate.discover import below, shown_path
+from torchmigrate.model import Settings
 
 
 class Projects:
@@ -19,16 +22,26 @@ class Projects:
     topmost folder.
     """
 
-    def __init__(self, roots: Iterable[str]) -> None:
+    def __init__(self, roots: Iterable[str], patterns: Iterable[str] = (), home: str | None = None) -> None:
+        """`patterns` are globs of folders below `home` that are projects of their own; `*` stops at `/`."""
         self._given = [os.path.realpath(root or os.curdir) for root in roots]
         self._here = os.path.realpath(os.curdir)
+        self._patterns = [pattern.strip("/").split("/") for pattern in patterns]
+        self._home = os.path.realpath(home or os.curdir)
         self._known: dict[str, str | None] = {}
         self._fingerprints: dict[str, bytes] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Those of a run."""
+        return cls(settings.paths, settings.projects, settings.projects_from)
 
     def root_of(self, path: str) -> str:
         """The root of a file's project: relative to the current folder where it lies below it, else absolute."""
         folder = os.path.realpath(os.path.dirname(path) or os.curdir)
-        root = self._nearest(folder) or git.toplevel(folder) or self._given_root(folder) or folder
+        root = (
+            self._named(folder) or self._nearest(folder) or git.toplevel(folder) or self._given_root(folder) or folder
+        )
         if root == self._here:
             return os.curdir
         return shown_path(os.fsdecode(below(root, self._here)) or root)
@@ -49,6 +62,15 @@ class Projects:
     def _given_root(self, folder: str) -> str | None:
         around = [root for root in self._given if folder == root or below(folder, root)]
         return max(around, key=len, default=None)
+
+    def _named(self, folder: str) -> str | None:
+        """The nearest folder around that a pattern names."""
+        inside = os.fsdecode(below(folder, self._home)).split("/") if self._patterns else []
+        for depth in range(len(inside), 0, -1):
+            here = inside[:depth]
+            if any(len(one) == depth and all(map(fnmatch.fnmatchcase, here, one)) for one in self._patterns):
+                return os.path.join(self._home, *here)
+        return None
 
     def _nearest(self, folder: str) -> str | None:
         passed: list[str] = []

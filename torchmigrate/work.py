@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchmigrate import registry
 from torchmigrate.discover import Batch, kinds_of
 from torchmigrate.facts import Facts, Gathered
+from torchmigrate.homes import Home
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
@@ -34,6 +36,8 @@ class Look:
     facts: Facts | None = None
     data: bytes | None = None
     """The content where it does not come from the file."""
+    home: Home | None = None
+    """What counts for the file where that is not what counts for the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class Job:
     include_generated: bool
     min_torch: str | None
 
+    @property
+    def home(self) -> Home:
+        """What counts for the files of the run."""
+        return Home(self.selection, self.overrides, self.min_torch)
+
     def scanner(self) -> Scanner:
         sieves = {kind: Sieve(wanted) for kind, wanted in self.wanted.items() if any(one.requires for one in wanted)}
         return Scanner(literals(self.wanted), self.max_size, self.include_generated, sieves)
@@ -73,10 +82,10 @@ class Worker:
         self._job = job
         self._scanner: Scanner | None = None
         self._registry: registry.Registry[type[Codemod]] | None = None
-        self._projects: dict[str, Project] = {}
-        self._told: set[str] = set()
+        self._projects: dict[tuple[str, str | None], Project] = {}
+        self._told: set[tuple[str, str | None]] = set()
         self._sieves: dict[str, Sieve] = {}
-        self._patterns = [compiled(override.paths) for override in job.overrides]
+        self._home = job.home
 
     def __call__(self, task: Batch | Look) -> Found | Looked:
         return self._scan(task) if isinstance(task, Batch) else self._look(task)
@@ -95,8 +104,9 @@ class Worker:
         except OSError as error:
             said = f"cannot read: {error.strerror or error}; not looked at"
             return Looked(FileResult(hit.path, errors=(FileError(hit.path, None, None, "TM010", said),)))
-        project = self._project(task.root)
-        codemods = self._codemods(hit, data)
+        home = task.home or self._home
+        project = self._project(task.root, home.min_torch)
+        codemods = self._codemods(hit, data, home)
         gathered: Gathered = ()
         read: frozenset[str] = frozenset()
         if not codemods:
@@ -106,23 +116,24 @@ class Worker:
         else:
             here = replace(project, facts=task.facts) if task.facts else project
             result = engine.process(hit.path, data, codemods, here, task.policy, hit.kind)
-        is_new = task.root not in self._told
-        self._told.add(task.root)
+        is_new = (task.root, home.min_torch) not in self._told
+        self._told.add((task.root, home.min_torch))
         return Looked(result, project if is_new else None, gathered, read)
 
-    def _project(self, root: str) -> Project:
-        if root not in self._projects:
+    def _project(self, root: str, min_torch: str | None) -> Project:
+        if (root, min_torch) not in self._projects:
             from torchmigrate import project
 
-            self._projects[root] = project.read(root, self._job.min_torch)
-        return self._projects[root]
+            self._projects[root, min_torch] = project.read(root, min_torch)
+        return self._projects[root, min_torch]
 
-    def _codemods(self, hit: Hit, data: bytes) -> list[Codemod]:
+    def _codemods(self, hit: Hit, data: bytes, home: Home) -> list[Codemod]:
         """The codemods that have something to look for in a file, with the options that hold there."""
         if self._registry is None:
             self._registry = registry.load(self._job.selection.load)
-        selection = self._job.selection
-        for override, spec in zip(self._job.overrides, self._patterns, strict=True):
+        selection = home.selection
+        for override in home.overrides:
+            spec = _spec(override.paths)
             inside = os.path.relpath(hit.real, override.folder).replace(os.sep, "/")
             if spec is not None and not inside.startswith("../") and spec.match_file(inside):
                 selection = registry.overridden(self._registry, selection, override)
@@ -135,6 +146,11 @@ class Worker:
             for codemod in self._registry.of(selection.codes)
             if format_ in codemod.formats and codemod.code in concerned
         ]
+
+
+@functools.cache
+def _spec(patterns: tuple[str, ...]) -> Any:
+    return compiled(patterns)
 
 
 def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple[Wanted, ...]]:

@@ -35,7 +35,7 @@ def audit(form: str, quiet: bool, **given: Any) -> int:
     settings = replace(settings, select=(), ignore=(), overrides=(), load=(*settings.load, inventory.__file__))
     ran = run_all(settings, LOOK, quiet=quiet)
     asked, advice = report.questions(registry.load(settings.load).codemods)
-    found = report.readiness(ran.results, ran.projects, Projects(settings.paths).root_of, asked, advice)
+    found = report.readiness(ran.results, ran.projects, Projects.of(settings).root_of, asked, advice)
     summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
     if form == "json":
         import json

@@ -27,7 +27,7 @@ def write(summary: Summary, show: Show, settings: Settings, kind: str, stages: c
         git.run(top, "var", "GIT_COMMITTER_IDENT")
     except (commits.Stopped, git.GitError) as error:
         raise UsageError(str(error)) from None
-    parts = commits.split(kind, summary.changed, stages, Projects(settings.paths).root_of, Ownership().of)
+    parts = commits.split(kind, summary.changed, stages, Projects.of(settings).root_of, Ownership().of)
     journal.sweep()
     log = journal.Journal.start("apply", os.curdir, settings={"paths": list(settings.paths)})
     written: dict[str, list[bytes]] = {}

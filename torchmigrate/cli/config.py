@@ -15,7 +15,8 @@ from torchmigrate.cli.running import select
 from torchmigrate.model import Settings
 
 _NOT_SHOWN = frozenset(
-    {"paths", "files_from", "changed_since", "max_changes", "load", "git", "include_from", "exclude_from"}
+    {"paths", "files_from", "changed_since", "max_changes", "load", "git", "include_from", "exclude_from", "given"}
+    | {"projects_from", "only_projects", "only_owners", "config_file"}
 )
 
 

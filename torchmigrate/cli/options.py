@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -78,6 +79,10 @@ def files(function: F) -> F:
             click.argument("paths", nargs=-1, type=click.Path()),
             click.option("--include", type=WORDS, multiple=True, help="Look only at files that match these globs."),
             click.option("--exclude", type=WORDS, multiple=True, help="Leave out files that match these globs."),
+            click.option(
+                "--project", "only_projects", multiple=True, metavar="DIR", help="Only files of this project."
+            ),
+            click.option("--owner", "only_owners", multiple=True, metavar="NAME", help="Only files of this owner."),
             click.option("--files-from", metavar="FILE", help="Read the paths from a file, or from stdin with -."),
             click.option("--changed-since", metavar="REF", help="Look only at files that differ from a git commit."),
             click.option("--include-stubs", is_flag=True, default=None, help="Look at .pyi files too."),
@@ -146,6 +151,8 @@ def settings(given: dict[str, Any]) -> tuple[Settings, dict[str, str]]:
         if given.pop(flag, False):
             flags[name] = False
             names[name] = "--" + flag.replace("_", "-")
+    for name in ("only_projects", "only_owners"):
+        flags[name] = tuple(given.pop(name, ())) or None
     flags["load"] = tuple(given.pop("load", ())) or None
     paths = tuple(given.pop("paths", ()))
     given.pop("stdin_filename", None)
@@ -158,7 +165,12 @@ def settings(given: dict[str, Any]) -> tuple[Settings, dict[str, str]]:
     for path in paths:
         if path != "-" and not os.path.lexists(path):
             raise click.UsageError(f"no such file or folder: {path}")
-    return config.settings(configuration(paths, isolated=isolated, file=config_file), flags, names)
+    found = configuration(paths, isolated=isolated, file=config_file)
+    settings, sources = config.settings(found, flags, names)
+    if not isolated and not config_file:
+        nested = {name: value for name, value in flags.items() if value is not None}
+        settings = replace(settings, given=nested, config_file=found.path)
+    return settings, sources
 
 
 def configuration(paths: tuple[str, ...], *, isolated: bool, file: str | None) -> config.Config:

@@ -8,7 +8,17 @@ SECTIONS = {
     "What to do": ("dry_run", "yes", "unsafe", "max_changes", "allow_dirty", "commit"),
     "Rules": ("select", "ignore", "min_torch", "load"),
     "Files": (
-        *("include", "exclude", "files_from", "changed_since", "include_stubs", "include_generated", "max_size"),
+        *(
+            "include",
+            "exclude",
+            "only_projects",
+            "only_owners",
+            "files_from",
+            "changed_since",
+            "include_stubs",
+            "include_generated",
+            "max_size",
+        ),
         *("no_gitignore", "no_git", "stdin_filename"),
     ),
     "Output": (

@@ -127,7 +127,7 @@ class _Run:
             raise _Failed(MIGRATE, str(error).replace(os.path.realpath(os.curdir) + os.sep, "")) from None
         written = not self.order.dry_run
         summary = Summary(ran.results, ran.counts, ran.projects, unsafe=self.order.unsafe, written=written)
-        roots = Projects(settings.paths)
+        roots = Projects.of(settings)
         diffs = {r.path: patches.patch(r, context=3, use_git=True) for r in summary.changed}
         document = contract.document(summary, diffs)
         taken = {"changes": count(summary.taken), "files_changed": len(summary.changed), "taken": len(summary.taken)}
@@ -194,7 +194,7 @@ def _settings(order: Order) -> Settings:
     found = config.find(os.curdir, top=os.curdir)
     flags = {**order.flags, "jobs": order.jobs, "cache": False}
     settings, _ = config.settings(config.load(found) if found else config.Config(), flags, {})
-    return settings
+    return replace(settings, given=flags, config_file=os.path.realpath(found) if found else None)
 
 
 def _projects(ran: Ran) -> list[dict[str, Any]]:
