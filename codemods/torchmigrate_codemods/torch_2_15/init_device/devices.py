@@ -9,7 +9,7 @@ from torchmigrate.carry import Carried, Refused, carry
 from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
-from torchmigrate.possible import Known, Unknown
+from torchmigrate.possible import Known, Option, Unknown
 from torchmigrate.values import Facts, Leaf, Values
 from torchmigrate_codemods.torch_2_15.init_device.evidence import (
     CUDA_TEXT,
@@ -196,14 +196,16 @@ class Writer:
         return shapes.pop() if len(shapes) == 1 else "unknown"
 
     def constant(self, node: ast.expr, facts: Facts) -> bool:
-        """Whether a device or an index is the same in every process."""
+        """Whether a device or an index is one number in sight, and so the same in every process."""
+        known: set[Option] = set()
         for leaf in self.values.leaves(node, facts):
             inner = index_of(self.module, leaf.node)
             leaves = [leaf] if inner is None else self.values.leaves(inner, leaf.facts)
             for one in leaves:
                 if one.node is None or not all(isinstance(option, Known) for option in one.options):
                     return False
-        return True
+                known |= one.options
+        return len(known) == 1
 
     def _of_leaf(self, leaf: Leaf, *, before: bool) -> set[str]:
         if isinstance(leaf.node, ast.Call):
