@@ -89,6 +89,8 @@ class Values:
         self.functions = Functions(module)
         self._depth = self._steps = self._cut = 0
         self._known: dict[tuple[int, ...], tuple[list[Leaf], Facts, ast.expr]] = {}
+        self._asked: dict[tuple[int, ...], tuple[list[Leaf], Facts, ast.expr]] = {}
+        """Answers that were cut short by a cycle, kept for one question only."""
         self._active: set[int] = set()
         self._derived: dict[Condition, tuple[Condition, ...]] = {}
 
@@ -144,15 +146,16 @@ class Values:
     def leaves(self, node: ast.expr, facts: Facts = NOTHING) -> list[Leaf]:
         """What an expression stands for, through names, branches and conditional expressions."""
         key = (id(node), facts.cuda, *map(id, facts.conditions))
-        if (known := self._known.get(key)) is not None:
+        if self._depth == 0:
+            self._asked.clear()
+        if (known := self._known.get(key) or self._asked.get(key)) is not None:
             return known[0]
         if self._exhausted():
             return [Leaf(node, ANYTHING, facts)]
         cut = self._cut
         with self._deeper():
             found = list(self._leaves(node, facts))
-        if cut == self._cut:
-            self._known[key] = (found, facts, node)
+        (self._known if cut == self._cut else self._asked)[key] = (found, facts, node)
         return found
 
     def _exhausted(self) -> bool:

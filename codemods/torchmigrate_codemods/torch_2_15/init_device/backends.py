@@ -88,7 +88,7 @@ def _classified(node: ast.expr | None, options: frozenset[Option]) -> Backend:
     other: set[str] = set()
     unknown: list[Unknown] = []
     default = False
-    for option in options:
+    for option in sorted(options, key=repr):
         if isinstance(option, Known):
             if option.value is None:
                 default = True
