@@ -13,6 +13,7 @@ what must hold:
     differ = [["before 2.14", "before 2.15"]]
     [observed."before 2.15"]                    values that must be among the observations
     reduced_in = "torch.float32"
+    reported = "part of a message"              the rule only reports; what follows by hand is `NAME.by_hand.py`
 
 A run that fails observes {"error": last line of stderr}, one that takes too long {"hangs": true}.
 
@@ -38,7 +39,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures" / "torch_2_15"
-_KEYS = {"options", "needs", "timeout", "environment", "ignore", "same", "differ", "observed"}
+_KEYS = {"options", "needs", "timeout", "environment", "ignore", "same", "differ", "observed", "reported"}
+_BY_HAND = ".by_hand.py"
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ def pairs(names: Sequence[str] = ()) -> Iterator[Pair]:
     from torchmigrate_codemods.torch_2_15 import CODEMODS
 
     for script in sorted(FIXTURES.glob("*/runs/*.py")):
+        if script.name.endswith(_BY_HAND):
+            continue
         rule = next(c for c in CODEMODS if c.name.replace("-", "_") == script.parent.parent.name)
         name = f"{rule.code}.{script.stem}"
         if names and name not in names and rule.code not in names:
@@ -77,9 +81,15 @@ def pairs(names: Sequence[str] = ()) -> Iterator[Pair]:
             raise ValueError(f"{script.with_suffix('.toml')}: unknown {', '.join(sorted(unknown))}")
         before = script.read_bytes()
         result = process(script.name, before, [rule(given.pop("options", {}))], Project(), EVERYTHING)
-        if result.after is None or result.errors:
+        after = result.after
+        if (reported := given.pop("reported", None)) is not None:
+            messages = [finding.message for finding in result.findings]
+            if after is not None or not any(reported in message for message in messages):
+                raise ValueError(f"{script}: {rule.code} does not report {reported!r}, but says {messages}")
+            after = script.with_suffix(_BY_HAND).read_bytes()
+        if after is None or result.errors:
             raise ValueError(f"{script}: {rule.code} changes nothing ({[e.message for e in result.errors]})")
-        yield Pair(name, before.decode(), result.after.decode(), **given)
+        yield Pair(name, before.decode(), after.decode(), **given)
 
 
 def observe(python: str, script: str, pair: Pair) -> dict[str, Any]:
