@@ -10,6 +10,17 @@ def c10d(*names: str) -> tuple[str, ...]:
     return tuple(f"{home}.{name}" for name in names for home in _HOMES)
 
 
+def leads_to(inside: str) -> bytes:
+    """A regular expression for what a file's text must show before it can name `torch.<inside>` at all.
+
+    `inside` is a regular expression for one name. Names are followed through imports and plain aliases of torch only.
+    """
+    return (
+        rb"torch(?:\s*\.\s*(?:%b)|\s+as\s|\s+import\s(?:[^\n]*\b(?:%b)|[^\n]*[(\\*])"
+        rb"|(?<=[=,(]torch)\s*[,;)\n]|(?<=[=,(] torch)\s*[,;)\n])"
+    ) % (inside.encode(), inside.encode())
+
+
 RELEASE_NOTES = "https://github.com/pytorch/pytorch/releases/tag/v2.15.0"
 """The notes of the release, for changes that have no pull request of their own on record."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torchmigrate.codemod import Change, Codemod, Place, Plan
 from torchmigrate.edits import Edit, InsertBefore, RemoveStatement, Replace, ReplaceStatement
@@ -56,6 +57,7 @@ class AllGatherFuture(Codemod):
 
     code, name = "TM201", "all-gather-future"
     triggers = (b"get_future", b".result()")
+    requires: ClassVar = {b"": (rb"gather|scatter|barrier|coalesc",)}
     reference = "https://github.com/pytorch/pytorch/issues/68478"
 
     def check(self, module: Module) -> Iterator[Plan]:

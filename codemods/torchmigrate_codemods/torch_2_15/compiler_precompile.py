@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
-from torchmigrate_codemods.spellings import RELEASE_NOTES
+from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
 from torchmigrate_codemods.uses import guarded
 
 _NAME = "torch.compiler.precompile"
@@ -26,6 +27,7 @@ class CompilerPrecompile(Codemod):
 
     code, name, area = "TM807", "compiler-precompile", "compile"
     triggers = (b"compiler.precompile", b"compiler import precompile", b", precompile", b"\n    precompile")
+    requires: ClassVar = {b"": (leads_to("compiler"),)}
     reference = RELEASE_NOTES
 
     def check(self, module: Module) -> Iterator[Plan]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
@@ -58,6 +59,11 @@ class DcpOneWay(Codemod):
 
     code, name, area = "TM501", "dcp-one-way", "checkpoint"
     triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver", b"checkpoint as dcp")
+    requires: ClassVar = {
+        b"": (
+            rb"\b_?(?:async_)?save(?:_state_dict)?\b|torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner",
+        )
+    }
     reference = pull(175011)
 
     def check(self, module: Module) -> Iterator[Plan]:

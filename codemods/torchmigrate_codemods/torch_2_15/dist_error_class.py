@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
@@ -50,6 +51,10 @@ _SCALED = (
     "torch.nn.functional.scaled_mm, which takes the place of torch._scaled_mm, raises ValueError where the old call "
     "raised RuntimeError (alignment, bias, recipe); catch both"
 )
+_CALLED = (
+    *(b"dist.all_reduce(", b"distributed.all_reduce(", b"dist.all_gather(", b"dist.broadcast(", b"dist.recv("),
+    *(b"distributed.recv(", b"irecv"),
+)
 
 
 class DistErrorClass(Codemod):
@@ -77,9 +82,12 @@ class DistErrorClass(Codemod):
             b"recvAnysource",
         ),
         *(b"not supported for NCCL", b"Attempt to perform collective", b"not safe to split"),
-        *(b"dist.all_reduce(", b"distributed.all_reduce(", b"dist.all_gather(", b"dist.broadcast(", b"dist.recv("),
-        *(b"distributed.recv(", b"irecv"),
+        *_CALLED,
     )
+    requires: ClassVar = {
+        b"_scaled_mm": (b"RuntimeError",),
+        **dict.fromkeys(_CALLED, (rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",)),
+    }
     reference = pull(192281)
 
     def check(self, module: Module) -> Iterator[Plan]:

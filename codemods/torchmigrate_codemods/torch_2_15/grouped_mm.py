@@ -14,6 +14,7 @@ from torchmigrate.model import Safety
 from torchmigrate.module import Module
 from torchmigrate_codemods.broken_calls import fitted
 from torchmigrate_codemods.fallbacks import is_fallback
+from torchmigrate_codemods.spellings import leads_to
 from torchmigrate_codemods.torch_2_15.scaling.functional import Functional
 
 _GROUPED = "torch._grouped_mm"
@@ -42,6 +43,7 @@ class GroupedMm(Codemod):
 
     code, name, area = "TM302", "grouped-mm", "fp8"
     triggers = (b"_grouped_mm",)
+    requires: ClassVar = {b"": (leads_to("_(?:scaled_)?grouped_mm"),)}
     options: ClassVar = {
         "scaled-grouped-mm": Option(
             "report", ("report", "rowwise"), "report torch._scaled_grouped_mm, or write RowWise for both scales"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.flow import key_of
@@ -12,7 +13,7 @@ from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_inits import backend, inits
 from torchmigrate_codemods.origins import visible
 from torchmigrate_codemods.point_to_point import COLLECTIVES, DDP
-from torchmigrate_codemods.spellings import pull
+from torchmigrate_codemods.spellings import leads_to, pull
 
 _INDEXED = re.compile(r"cuda:(\d+)")
 _LOOP = re.compile(r"device_count\(\)|\b\w*(?:gpu|device)\w*\b", re.IGNORECASE)
@@ -48,6 +49,14 @@ class MultiGpuProcess(Codemod):
         ),
         *(b"DistributedDataParallel(", b"DDP("),
     )
+    requires: ClassVar = {
+        b"": (leads_to("distributed|nn"), rb"reduce|gather|broadcast|scatter|all_to_all|D(?:istributed)?D(?:ata)?P"),
+        # a model whose layers are sent to devices, a loop over them, or two of them by number
+        **dict.fromkeys(
+            (b"DistributedDataParallel(", b"DDP("),
+            (rb"\)\s*\.(?:to|cuda)\(|\bfor\s+\w+\s+in\b[^:]*(?:[Gg][Pp][Uu]|[Dd]evice)|cuda:[1-9]|\.cuda\([1-9]",),
+        ),
+    }
     reference = pull(192281)
 
     def check(self, module: Module) -> Iterator[Plan]:

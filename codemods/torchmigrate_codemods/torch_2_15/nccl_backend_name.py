@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Replace
@@ -11,7 +12,7 @@ from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_groups import Facts
 from torchmigrate_codemods.nccl_inits import LAZY
 from torchmigrate_codemods.origins import origins
-from torchmigrate_codemods.spellings import c10d, pull
+from torchmigrate_codemods.spellings import c10d, leads_to, pull
 
 _GET = frozenset(c10d("get_backend"))
 _ENUM = c10d("Backend.NCCL")
@@ -35,6 +36,7 @@ class NcclBackendName(Codemod):
 
     code, name, area = "TM105", "nccl-backend-name", "distributed"
     triggers = (b"get_backend",)
+    requires: ClassVar = {b"": (rb"\bget_backend\b", rb"nccl|NCCL", leads_to("distributed"))}
     reference = pull(187508)
 
     def check(self, module: Module) -> Iterator[Plan]:

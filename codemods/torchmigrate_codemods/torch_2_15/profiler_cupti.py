@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
@@ -23,6 +24,7 @@ class ProfilerCupti(Codemod):
 
     code, name, area = "TM804", "profiler-cupti", "profiler"
     triggers = (b"_cupti",)
+    requires: ClassVar = {b"": (rb"\b_cupti\b",)}
     reference = RELEASE_NOTES
 
     def check(self, module: Module) -> Iterator[Plan]:

@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torchmigrate.codemod import Codemod, Extent, Plan
 from torchmigrate.module import Module
@@ -69,6 +69,7 @@ class TorchPins(Codemod):
         for name in (b"torch", b"torchvision", b"torchaudio", b"triton")
         for sign in (b"=", b"<", b"~", b"[")
     )
+    requires: ClassVar = {b"": (rb"[\"']\s*(?:torch|triton|pytorch|typing|nvidia|cuda)[\w.-]*\s*[\[<>=!~(]",)}
     text_triggers = (
         *(b"torch ", b"torch>", b"torch!", b"torch@", b"torch(", b"triton ", b"torchvision ", b"torchaudio "),
         *(b"TORCH_VERSION", b"torch_version", b"pytorch/pytorch:", b"pytorch.org/whl", b"pytorch-cuda"),
