@@ -1,4 +1,4 @@
-"""Rules for tests of the review: choices, changes with several places, changes on one line, reports with and without."""
+"""Rules for tests of the review: choices, several places, several changes of one line, reports with and without."""
 
 from __future__ import annotations
 

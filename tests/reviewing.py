@@ -35,7 +35,7 @@ class Reviewer:
             sys.executable,
             ["-m", "torchmigrate", *self.arguments],
             cwd=str(self.shell.folder),
-            env=environment(self.shell.state, **({"TERM": "xterm"} | self.env)),
+            env=environment(self.shell.state, **({"TERM": "xterm", "NO_COLOR": "1"} | self.env)),
             encoding="utf-8",
             dimensions=(50, self.columns),
             timeout=120,
@@ -56,7 +56,7 @@ class Reviewer:
         assert "Traceback" not in self.screen, self.screen
         if ended:
             self.child.close()
-            self.code = self.child.exitstatus
+            self.code = -self.child.signalstatus if self.child.signalstatus else self.child.exitstatus
         return self.screen
 
     def type(self, *lines: str) -> str:

@@ -45,6 +45,8 @@ LAYERS = (
         "review",
         "drafts",
         "recall",
+        "split",
+        "from_patch",
         "prompt",
         "work",
         "memory",

@@ -27,24 +27,21 @@ class Overlap(Exception):
     """What the reviewer wrote covers lines that another accepted change has changed."""
 
 
-def apply_drafts(before: bytes, after: bytes, drafts: Sequence[Draft]) -> bytes:
-    """`after`, which comes from `before`, with the reviewer's lines in it. Raises Overlap.
-
-    A line that both sides add at the same place, such as an import, is added once.
-    """
-    edited = _placed(before, drafts)
-    theirs, ours = _blocks(before, after), _blocks(before, edited)
-    merged = list(theirs)
-    for block in ours:
-        if block in theirs:
+def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """`theirs` with what `ours` changes in `base`, line by line. Raises Overlap where both change the same lines."""
+    changed = _blocks(base, theirs)
+    merged = list(changed)
+    for block in _blocks(base, ours):
+        if block in changed:
             continue
-        if any(_clash(block, other) for other in theirs):
+        if any(_clash(block, other) for other in changed):
             raise Overlap(f"line {block.start + 1}")
         merged.append(block)
-    return _placed(before, merged)
+    return placed(base, merged)
 
 
-def _placed(before: bytes, drafts: Sequence[Draft]) -> bytes:
+def placed(before: bytes, drafts: Sequence[Draft]) -> bytes:
+    """A file with drafts in the place of its lines."""
     lines = diff.split_lines(before)
     for draft in sorted(drafts, key=lambda one: (one.start, one.count > 0), reverse=True):
         lines[draft.start : draft.start + draft.count] = [draft.text.encode("utf-8", "surrogateescape")]

@@ -11,7 +11,7 @@ import re
 
 _TOKEN = re.compile(
     r"""(?P<comment>\#.*)
-    |(?P<string>\b[rbfuRBFUtT]{0,2}(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))
+    |(?P<string>(?:\b[rbfuRBFUtT]{1,2})?(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))
     |(?P<number>\b\d[\w.]*)
     |(?P<word>\b[^\W\d]\w*)""",
     re.VERBOSE,

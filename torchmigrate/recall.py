@@ -67,7 +67,7 @@ def left(before: FileResult, given: Mapping[str, Given], after: FileResult, dige
 
     Equal code in one scope is told apart by its order, and only where as many places are left as were not taken.
     """
-    gone = {f.decision_key for f in before.findings if f.key in before.accepted}
+    gone = {f.decision_key for f in before.findings if f.key in before.accepted and not _drafted(given, f.decision_key)}
     old, new = _by_stem(before, gone), _by_stem(after, set())
     fingerprints = offers(after.findings)
     found = []

@@ -36,6 +36,7 @@ def mode_flags(function: F) -> F:
         click.option("-i", "--interactive", is_flag=True, help="Ask about each change (the default on a terminal)."),
         click.option("--yes-safe", is_flag=True, help="Write the safe changes, ask about the rest."),
         click.option("-y", "--yes", is_flag=True, help="Write all changes without asking."),
+        click.option("--from-patch", metavar="FILE", help="Write the changes that are left in a patch of --patch-out."),
         click.option("-n", "--dry-run", is_flag=True, help="Show what would be written, write nothing."),
     ):
         function = decorator(function)
@@ -68,7 +69,7 @@ def diff(**given: Any) -> int:
     return migrate(
         given
         | {"dry_run": True, "yes": False, "allow_dirty": False, "interactive": False, "yes_safe": False}
-        | {"commit": "none"}
+        | {"commit": "none", "from_patch": None}
     )
 
 
@@ -82,6 +83,10 @@ def migrate(given: dict[str, Any]) -> int:
         if is_given and dry_run and flag != "--dry-run":
             raise click.UsageError(f"{flag} and --dry-run contradict each other")
     commit = given.pop("commit")
+    taken = given.pop("from_patch")
+    if taken and (any(asks.values()) or given["max_changes"] or "-" in given["paths"]):
+        raise click.UsageError("--from-patch decides what is taken: leave out -i, --yes-safe, --max-changes and -")
+    yes = yes or bool(taken and not dry_run)
     if commit != "none":
         _refuse_with_commit(given, yes=yes, allow_dirty=allow_dirty)
     if any(asks.values()) or not (dry_run or yes or given["patch_out"]):
@@ -94,7 +99,16 @@ def migrate(given: dict[str, Any]) -> int:
         return _filter(settings, name, policy, show, writes=yes, unsafe=unsafe)
     if name:
         raise click.UsageError("--stdin-filename goes with the path -")
-    ran = run_all(settings, policy, quiet=show.quiet, stages=commit == "per-codemod")
+    stages = commit == "per-codemod" or show.split == "codemod"
+    if taken:
+        from torchmigrate.cli.from_patch import EVERY_CHANGE, Patch
+
+        unsafe = True
+        patch = Patch(taken, use_git=settings.git)
+        ran = run_all(settings, EVERY_CHANGE, quiet=show.quiet, stages=stages, narrow=patch.narrow)
+    else:
+        ran = run_all(settings, policy, quiet=show.quiet, stages=stages)
+    show = replace(show, stages=ran.stages)
     summary = Summary(ran.results, ran.counts, ran.projects, unsafe=unsafe, interrupted=ran.interrupted)
     if ran.interrupted:
         terminal.say(["interrupted; nothing was written"])
@@ -121,7 +135,8 @@ def _refuse_with_commit(given: dict[str, Any], *, yes: bool, allow_dirty: bool) 
         raise click.UsageError("--commit and the path - contradict each other")
 
 
-_NOT_IN_A_REVIEW = ("patch_out", "html", "compare", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
+_NOT_IN_A_REVIEW = ("patch_out", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
+_NOT_IN_A_REVIEW += ("html", "compare")
 
 
 def _review(given: dict[str, Any], *, yes_safe: bool, allow_dirty: bool) -> int:

@@ -122,29 +122,34 @@ class Filing:
         self, filed: Filed, path: str, original: bytes, given: Mapping[str, Given]
     ) -> tuple[bytes, FileResult, frozenset[str]]:
         """The content that the answers lead to, what the engine says of it, and the keys whose answer is in it."""
-        decisions = {key: Decision(Verdict.DECLINE) if one.drafts else one.decision for key, one in given.items()}
-        result = FileResult(path)
-        if any(one.verdict is not Verdict.DECLINE for one in decisions.values()):
-            result = self._migration.process_bytes(path, original, Policy(decisions=decisions))
-        else:
-            result = self._migration.process_bytes(path, original, LOOK)
+        written: dict[tuple[drafts.Draft, ...], list[str]] = {}
+        for key, one in given.items():
+            if one.drafts:
+                written.setdefault(one.drafts, []).append(key)
+        decisions = {key: one.decision for key, one in given.items()}
+        result = self._made(path, original, decisions)
         after = original if result.after is None else result.after
+        left_out = ""
+        for wrote, keys in written.items():
+            alone = self._made(path, original, {key: decisions[key] for key in keys}).after or original
+            try:
+                after = drafts.merge(alone, drafts.placed(original, wrote), after)
+            except drafts.Overlap as error:
+                left_out = f"{error} is also part of another change that was taken"
+        left_out = left_out or (unreadable(path, original, after) or "" if written else "")
+        edited = {key for keys in written.values() for key in keys}
+        if left_out:
+            self._problem(filed, path, "TM007", f"what you wrote is left out: {left_out}")
+            plain = {key: one for key, one in decisions.items() if key not in edited}
+            result = self._made(path, original, plain)
+            after = original if result.after is None else result.after
         filed.problems += [error for error in result.errors if error.code in ("TM004", "TM005", "TM006", "TM012")]
         taken = frozenset(f.decision_key for f in result.findings if f.key in result.accepted)
-        self._tell_left_out(filed, result, decisions, taken)
-        wrote = {draft: None for one in given.values() for draft in one.drafts}
-        if wrote:
-            try:
-                combined = drafts.apply_drafts(original, after, list(wrote))
-                problem = unreadable(path, original, combined)
-            except drafts.Overlap as error:
-                problem = f"{error} is also part of another change that was taken"
-            if problem:
-                self._problem(filed, path, "TM007", f"what you wrote is left out: {problem}")
-            else:
-                after = combined
-                taken |= {key for key, one in given.items() if one.drafts}
-        return after, result, taken
+        self._tell_left_out(filed, result, {k: v for k, v in decisions.items() if k not in edited}, taken)
+        return after, result, taken if left_out else taken | edited
+
+    def _made(self, path: str, original: bytes, decisions: Mapping[str, Decision]) -> FileResult:
+        return self._migration.process_bytes(path, original, Policy(decisions=decisions))
 
     def _tell_left_out(
         self, filed: Filed, result: FileResult, decisions: Mapping[str, Decision], taken: frozenset[str]

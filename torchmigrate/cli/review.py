@@ -257,7 +257,7 @@ class Session:
         written = self._drafts.get(question.keys, given.drafts if given else ())
         if written:
             before = self._content(file)
-            hunks = tuple(diff.hunks(before, drafts.apply_drafts(before, before, written)))
+            hunks = tuple(diff.hunks(before, drafts.placed(before, written)))
         first = findings[0]
         return Card(
             place=text.place(first),
@@ -312,7 +312,7 @@ class Session:
         if made is None:
             self._terminal.say("the lines that start with '#% lines' must stay; nothing was taken from the editor")
             return
-        problem = unreadable(file.path, before, drafts.apply_drafts(before, before, made))
+        problem = unreadable(file.path, before, drafts.placed(before, made))
         if problem:
             self._terminal.say(f"this cannot be read: {problem}; nothing was taken from the editor")
             return

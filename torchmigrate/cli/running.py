@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from torchmigrate.commits import Stages
 
 
+Narrow = Callable[[Migration, Sequence[FileResult]], list[FileResult]]
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a run gave: the results in order of path, and what it saw. An interrupted run gave what was ready."""
@@ -46,8 +49,13 @@ def select(settings: Settings, source: str = "configuration") -> Selection:
     return chosen
 
 
-def run_all(settings: Settings, policy: Policy, *, quiet: bool, stages: bool = False) -> Ran:
-    """Run over all files of the settings; with `stages` also say what each rule by itself adds. Raises UsageError."""
+def run_all(
+    settings: Settings, policy: Policy, *, quiet: bool, stages: bool = False, narrow: Narrow | None = None
+) -> Ran:
+    """Run over all files of the settings; with `stages` also say what each rule by itself adds.
+
+    `narrow` may take less than the policy does. Raises UsageError.
+    """
     progress = Progress(quiet=quiet)
 
     def tell(counts: ScanCounts, waiting: int) -> None:
@@ -67,6 +75,8 @@ def run_all(settings: Settings, policy: Policy, *, quiet: bool, stages: bool = F
         results.sort(key=lambda result: result.path)
         if settings.max_changes is not None and not interrupted:
             results = _capped(migration, results, policy, settings.max_changes)
+        if narrow and not interrupted:
+            results = narrow(migration, results)
         by_code = _stages(migration, results, policy) if stages and not interrupted else {}
         return Ran(results, migration.counts, list(migration.projects.values()), interrupted, by_code)
 

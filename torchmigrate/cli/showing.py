@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from torchmigrate import git
+from torchmigrate import git, split
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.reporting import Reports, create, report_flags
 from torchmigrate.model import UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
+
+if TYPE_CHECKING:
+    from torchmigrate.commits import Stages
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +38,8 @@ class Show:
     verbose: bool
     exit_zero: bool
     use_git: bool
+    split: str | None = None
+    stages: Stages = field(default_factory=dict)
     silent: bool = False
     """Nothing more goes to stdout."""
 
@@ -53,6 +58,11 @@ def diff_flags(function: F) -> F:
         ),
         click.option("--output", metavar="FILE", help="Write what would go to stdout to a file."),
         click.option("--patch-out", metavar="FILE", help="Write the diff to a file that git apply takes."),
+        click.option(
+            "--split",
+            type=options.Parsed("kind", split.check),
+            help="Write a patch for each codemod, owner or dir:N into the folder of --patch-out.",
+        ),
         click.option("--name-only", is_flag=True, help="Print names of files instead of a diff."),
         click.option("--stat", is_flag=True, help="Print counts of lines per file instead of a diff."),
         click.option(
@@ -78,11 +88,13 @@ def show_from(given: dict[str, Any]) -> Show:
     for first, second in pairs:
         if given[first] and given[second]:
             raise click.UsageError(f"{_flag(first)} and {_flag(second)} contradict each other")
+    if given["split"] and not given["patch_out"]:
+        raise click.UsageError("--split needs --patch-out")
     for flag in ("stat", "name_only"):
         if given[flag] and given["form"] != "text":
             raise click.UsageError(f"{_flag(flag)} and --format {given['form']} contradict each other")
     reports = Reports(given.pop("form"), given.pop("html"), given.pop("compare"), given["load"])
-    names = ("output", "context", "stat", "name_only", "patch_out", "quiet", "verbose", "exit_zero")
+    names = ("output", "context", "stat", "name_only", "patch_out", "split", "quiet", "verbose", "exit_zero")
     return Show(
         reports, colour=given.pop("color"), use_git=not given["no_git"], **{name: given.pop(name) for name in names}
     )
@@ -151,6 +163,10 @@ def emit(chunks: Sequence[bytes], show: Show) -> None:
 def _patch_out(summary: Summary, show: Show) -> list[str]:
     """Write the patch file, let git check it where git is there, and say how to apply it."""
     assert show.patch_out is not None
+    if show.split:
+        from torchmigrate.cli import splitting
+
+        return splitting.patch_out(summary, show)
     create(show.patch_out, b"".join(_patches(summary, show).values()))
     if not summary.changed:
         return [f"Wrote an empty patch to {show.patch_out}."]

@@ -1,0 +1,119 @@
+"""`--from-patch`: what a reviewer left in a patch is what is written, imports aside."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from commandline import Shell
+from reviewing import RULES
+
+GAP = b"\n" * 8
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    found = Shell(tmp_path / "repo", tmp_path / "state")
+    calls = [b"one(0)\n", b"one('unsafe')\n", b"x = one(two(1))\n", b"two(3)\n", b"pick(4)\n"]
+    found.write({"a.py": b"import os\n" + GAP + GAP.join(calls), "b \u00e9.py": b"several(1)\n" + GAP + b"several(2)"})
+    found.commit()
+    return found
+
+
+def patch(shell: Shell) -> list[bytes]:
+    """The patch of everything in pieces: the head of a file, or one hunk."""
+    path = shell.state.parent / "m.patch"
+    assert shell("apply", "--unsafe", "--patch-out", str(path), *RULES, ".").code == 1
+    return re.split(rb"^(?=@@ |diff )", path.read_bytes(), flags=re.MULTILINE)[1:]
+
+
+def take(shell: Shell, pieces: list[bytes], *more: str) -> tuple[int, str]:
+    path = shell.state.parent / "less.patch"
+    path.write_bytes(b"".join(pieces))
+    done = shell("apply", "--from-patch", str(path), *RULES, *more, ".")
+    return done.code, done.err
+
+
+def test_a_whole_patch_is_what_yes_writes(shell: Shell) -> None:
+    code, _ = take(shell, patch(shell))
+    assert code == 0
+    contents = shell.contents()
+    assert shell("undo").code == 0
+    shell("apply", "--yes", "--unsafe", *RULES, ".")
+    assert shell.contents() == contents
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_left_is_written_with_the_imports_it_needs(shell: Shell, seed: int) -> None:
+    """Deleted hunks are left; `git apply` gives the same bytes wherever the hunk of the import was kept if needed."""
+    pieces = patch(shell)
+    chosen = random.Random(seed)
+    hunks = [p for p in pieces if p.startswith(b"@@") and b"several" not in p and b"import math" not in p]
+    kept = [p for p in hunks if chosen.random() < 0.5] or hunks[:1]
+    code, err = take(shell, [pieces[0], *kept])
+    assert code == 1, err
+    text = (shell.folder / "a.py").read_bytes()
+    for hunk in hunks:
+        added = [line[1:] for line in hunk.split(b"\n") if line.startswith(b"+")]
+        assert all((line in text.split(b"\n")) == (hunk in kept) for line in added)
+    assert (b"import math\n" in text) == (b"math.e" in text)
+
+
+def test_the_import_alone_is_not_written(shell: Shell) -> None:
+    pieces = patch(shell)
+    before = shell.contents()
+    code, err = take(shell, [pieces[0], next(p for p in pieces if b"+import math" in p)])
+    assert code == 1, err
+    assert shell.contents() == before
+
+
+def test_places_that_belong_together_stay_together(shell: Shell) -> None:
+    pieces = patch(shell)
+    several = [p for p in pieces if b"several" in p]
+    head = next(p for p in pieces if p.startswith(b"diff") and b"a.py" not in p)
+    code, err = take(shell, [head, several[0]])
+    assert code == 2
+    assert "less.patch:4: goes together with a change at line 10, which was deleted" in err
+    assert take(shell, [head, *several])[0] == 1
+    assert b"together=True" in (shell.folder / "b \u00e9.py").read_bytes()
+
+
+def test_a_hunk_that_was_edited_is_refused(shell: Shell) -> None:
+    pieces = patch(shell)
+    before = shell.contents()
+    mine = [p.replace(b"end=9)\n", b"end=8)\n") for p in pieces]
+    code, err = take(shell, mine)
+    assert code == 2
+    assert re.search(r"less\.patch:\d+: this hunk is none of the changes", err)
+    assert shell.contents() == before
+
+
+def test_a_patch_of_other_files_is_refused(shell: Shell) -> None:
+    pieces = patch(shell)
+    code, err = take(shell, [p.replace(b"a.py", b"z.py") for p in pieces])
+    assert code == 2
+    assert "nothing would change in z.py" in err
+    shell.write({"a.py": b"# other\n" + (shell.folder / "a.py").read_bytes()})
+    shell.commit()
+    code, err = take(shell, pieces)
+    assert code == 2
+    assert "does not fit a.py as it is now" in err
+    code, err = take(shell, [pieces[0], pieces[1].replace(b"@@ -", b"@@ -1")[:-20]])
+    assert code == 2
+    assert "more or fewer lines" in err
+
+
+def test_a_look_writes_nothing(shell: Shell) -> None:
+    pieces = patch(shell)
+    before = shell.contents()
+    path = shell.state.parent / "m.patch"
+    done = shell("apply", "--dry-run", "--from-patch", str(path), *RULES, ".")
+    assert done.raw == b"".join(pieces)
+    assert shell.contents() == before
+
+
+def test_what_decides_otherwise_is_refused(shell: Shell) -> None:
+    assert "--from-patch decides what is taken" in shell("apply", "--from-patch", "x", "-i", ".").err
+    assert "cannot read x" in shell("apply", "--from-patch", "x", ".").err
