@@ -117,7 +117,11 @@ class Writer:
             inner = self.values.of(node.args[0], facts)
             if inner.options and all(option.kind == "int" for option in inner.options):
                 node = node.args[0]
-        return carry(self.values, node, call, facts)
+        carried = carry(self.values, node, call, facts)
+        options = self.values.of(node, facts)
+        if carried.inlined and options.certain and len(options.constants) == 1:
+            return Carried(str(options.constants[0]))
+        return carried
 
     def _from_text(self, text: ast.expr, one: Evidence, call: ast.Call, facts: Facts) -> Device:
         """A device from "cuda:1" or f"cuda:{index}"."""
@@ -145,7 +149,7 @@ class Writer:
             raise
 
     def _written(self, text: str, carried: Carried, one: Evidence, imports: tuple[Import, ...]) -> Device:
-        doubt = "" if one.firm else "it is only what something is put on"
+        doubt = "" if one.firm else "nothing makes that GPU the current one"
         if carried.touched:
             touched = carried.touched[0]
             doubt = f"{ast.unparse(touched.func)}() on line {self.module.line(touched)} could change it"
