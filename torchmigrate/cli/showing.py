@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from torchmigrate import git, split
+from torchmigrate import git
 from torchmigrate.cli import options, terminal
-from torchmigrate.cli.reporting import Reports, create, report_flags
+from torchmigrate.cli.reporting import Reports, breakdown, create, report_flags
 from torchmigrate.model import UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
@@ -49,6 +49,12 @@ class Show:
         return self.reports.form
 
 
+def _kind_of_split(given: str) -> str:
+    from torchmigrate import split
+
+    return split.check(given)
+
+
 def diff_flags(function: F) -> F:
     """Flags about what is shown, and how much of it is taken."""
     for decorator in (
@@ -60,7 +66,7 @@ def diff_flags(function: F) -> F:
         click.option("--patch-out", metavar="FILE", help="Write the diff to a file that git apply takes."),
         click.option(
             "--split",
-            type=options.Parsed("kind", split.check),
+            type=options.Parsed("kind", _kind_of_split),
             help="Write a patch for each codemod, owner or dir:N into the folder of --patch-out.",
         ),
         click.option("--name-only", is_flag=True, help="Print names of files instead of a diff."),
@@ -115,6 +121,8 @@ def conclude(summary: Summary, show: Show, notes: Sequence[str] = ()) -> int:
     lines = text.attention(summary) if show.quiet else text.outcome(summary, verbose=show.verbose)
     notes = [*notes, *show.reports.write(summary)]
     terminal.say(lines)
+    if not show.quiet:
+        terminal.say(breakdown(summary))
     terminal.say(notes)
     return summary.exit_code(exit_zero=show.exit_zero)
 
