@@ -194,3 +194,44 @@ def test_folders_can_be_named_as_projects(shell: Shell) -> None:
         *("services/a/in/n.py:XX101", "services/a/m.py:XX101", "services/a/m.py:XX201")
     ]
     assert "the project around it is services/a" in refused(shell, "--project", "services/a/in")
+
+
+# -- who has what to do ----------------------------------------------------------------------------------------
+
+
+def test_tables_by_project_and_by_owner(shell: Shell) -> None:
+    done = shell("apply", "--yes", "--max-changes", "4", *ALL)
+    rows = [line.split() for line in done.err.splitlines()]
+    at = rows.index(["project", "changes", "left", "errors"])
+    assert sorted(rows[at + 1 : at + 4]) == [
+        [".", "1", "1", "0"],
+        ["services/a", "2", "0", "0"],
+        ["services/b", "1", "1", "0"],
+    ]
+    at = rows.index(["owner", "changes", "left", "errors"])
+    assert sorted(rows[at + 1 : at + 5]) == [
+        ["@org/all", "0", "1", "0"],
+        ["@org/first", "0", "1", "0"],
+        ["@org/services", "3", "0", "0"],
+        ["unowned", "1", "0", "0"],
+    ]
+
+
+def test_one_project_of_one_owner_needs_no_table(shell: Shell) -> None:
+    assert "errors\n" not in shell("check", *ALL, "services/a").err
+
+
+def test_a_rule_that_is_off_by_default_has_to_be_selected_for_the_whole_run(shell: Shell) -> None:
+    text = Path(RULES).read_text()
+    off = text.replace(
+        'code, name, area = "XX301", "count-toys", "toys"',
+        'code, name, area = "XX301", "count-toys", "toys"\n    default = False',
+    )
+    shell.write({"rules.py": off.encode(), "torchmigrate.toml": b'ignore = ["TM"]\n'})
+    shell.write(
+        {"services/a/torchmigrate.toml": b'select = ["XX101", "XX301"]\n', "services/a/n.py": b"toy_factory()\n"}
+    )
+    done = shell("check", "--load", "rules.py", "services")
+    assert done.code == 3
+    assert "services/a/torchmigrate.toml: TM012 selects XX301, which are off by default" in done.err + done.out
+    assert places(shell, "--load", "rules.py", "services/a") == ["services/a/m.py:XX101", "services/a/n.py:XX301"]

@@ -38,14 +38,16 @@ class Homes:
     def __init__(self, settings: Settings, known: registry.Registry[registry.Rule]) -> None:
         self._settings = settings
         self._registry = known
+        self._looked_for: set[str] = set()
         self._files: dict[str, str | None] = {}
         self._nested: dict[str, _Nested | UsageError] = {}
 
-    @property
-    def may_differ(self) -> bool:
-        """Whether some folder may run rules that the run as a whole does not."""
+    def rules(self, selection: Selection) -> list[registry.Rule]:
+        """The rules that a run has to look for: its own, and those on by default where a folder may select others."""
         given = self._settings.given
-        return given is not None and "select" not in given
+        more = given is not None and "select" not in given and self._settings.select
+        self._looked_for = {*selection.codes, *(r.code for r in self._registry.codemods if more and r.default)}
+        return [rule for rule in self._registry.codemods if rule.code in self._looked_for]
 
     def of(self, real: str) -> Home | None:
         """What counts for a file, by its resolved path; None for the settings of the run. Raises UsageError."""
@@ -82,6 +84,10 @@ class Homes:
         settings, _ = config.settings(config.load(path), self._settings.given or {}, {})
         selection = registry.selection(self._registry, settings)
         config.check_options(settings, {rule.code: rule.options for rule in self._registry.codemods}, path)
+        missed = [code for code in selection.codes if code not in self._looked_for]
+        if missed:
+            remedy = "select them for the whole run too, or run in that folder by itself"
+            raise UsageError(f"{path}: selects {', '.join(missed)}, which are off by default; {remedy}")
         return _Nested(Home(selection, settings.overrides, settings.min_torch), _filter(settings))
 
     def _nearest(self, folder: str) -> str | None:

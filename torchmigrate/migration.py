@@ -64,7 +64,7 @@ class Migration:
         self.errors: list[FileError] = list(known.errors)
         self.projects: dict[str, Project] = {}
         self._homes = Homes(settings, known)
-        rules = list(known.codemods if self._homes.may_differ else known.of(self.selection.codes))
+        rules = self._homes.rules(self.selection)
         self._gathers = any(rule.gathers for rule in rules)
         self._job = Job(
             self.selection,
@@ -136,6 +136,10 @@ class Migration:
         self._notes += _left_out(self._generated, self._admission.outside)
         self._seconds = time.monotonic() - self._began
         self._memory.save()
+
+    def root_of(self, path: str) -> str:
+        """The root of a file's project."""
+        return self._roots.root_of(path) or os.curdir
 
     def process_one(self, path: str, policy: Policy) -> FileResult:
         """Look at one file again under another policy, with the facts of the run before."""

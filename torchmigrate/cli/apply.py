@@ -109,7 +109,9 @@ def migrate(given: dict[str, Any]) -> int:
     else:
         ran = run_all(settings, policy, quiet=show.quiet, stages=stages)
     show = replace(show, stages=ran.stages)
-    summary = Summary(ran.results, ran.counts, ran.projects, unsafe=unsafe, interrupted=ran.interrupted)
+    summary = Summary(
+        ran.results, ran.counts, ran.projects, unsafe=unsafe, interrupted=ran.interrupted, roots=ran.roots
+    )
     if ran.interrupted:
         terminal.say(["interrupted; nothing was written"])
         return summary.exit_code()
@@ -135,7 +137,15 @@ def _refuse_with_commit(given: dict[str, Any], *, yes: bool, allow_dirty: bool) 
         raise click.UsageError("--commit and the path - contradict each other")
 
 
-_NOT_IN_A_REVIEW = ("patch_out", "stat", "name_only", "output", "max_changes", "stdin_filename", "exit_zero")
+_NOT_IN_A_REVIEW: tuple[str, ...] = (
+    "patch_out",
+    "stat",
+    "name_only",
+    "output",
+    "max_changes",
+    "stdin_filename",
+    "exit_zero",
+)
 _NOT_IN_A_REVIEW += ("html", "compare")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from torchmigrate.cli import options, terminal
-from torchmigrate.cli.reporting import Reports, create, report_flags
+from torchmigrate.cli.reporting import Reports, breakdown, create, report_flags
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.sections import Command
 from torchmigrate.cli.stdin import look_at_stdin
@@ -46,7 +46,7 @@ def check(
         ran, _ = look_at_stdin(settings, name, policy)
     else:
         ran = run_all(settings, policy, quiet=quiet)
-    summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
+    summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted, roots=ran.roots)
     content = reports.text(summary)
     if content is None:
         content = "".join(f"{line}\n" for line in text.findings(summary))
@@ -56,6 +56,7 @@ def check(
         terminal.say(["interrupted; not all files were looked at"])
     elif not quiet and form == "text":
         terminal.say(text.checked(summary, verbose=verbose))
+        terminal.say(breakdown(summary))
         terminal.say(notes)
     return summary.exit_code(exit_zero=exit_zero)
 

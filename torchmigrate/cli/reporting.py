@@ -85,14 +85,12 @@ class Reports:
         """The run as readers meet it."""
         from torchmigrate.owners import Ownership
         from torchmigrate.report import view
-        from torchmigrate.roots import Projects
 
         if self._view is None:
-            paths = [result.path for result in summary.results if result.findings or result.errors]
             self._view = view.of_run(
                 summary,
                 rule_texts(self._load),
-                root_of=Projects(os.path.dirname(path) for path in paths).root_of,
+                root_of=lambda path: summary.roots.get(path, os.curdir),
                 owners_of=Ownership().of,
                 progress=self.progress(summary),
             )
@@ -176,6 +174,14 @@ def rule_texts(load: Iterable[str] = ()) -> dict[str, RuleText]:
         rule.code: RuleText(rule.code, rule.name, rule.area, inspect.cleandoc(rule.__doc__ or ""), rule.reference)
         for rule in registry.load(tuple(load)).codemods
     }
+
+
+def breakdown(summary: Summary) -> list[str]:
+    """The run by project and by owner, where there are several."""
+    from torchmigrate.owners import Ownership
+    from torchmigrate.report import breakdown as tables
+
+    return list(tables.lines(summary, lambda path: summary.roots.get(path, os.curdir), Ownership().of))
 
 
 def create(path: str, content: bytes) -> None:

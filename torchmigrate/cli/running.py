@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
@@ -39,6 +39,7 @@ class Ran:
     projects: Sequence[Project]
     interrupted: bool = False
     stages: Stages = field(default_factory=dict)
+    roots: Mapping[str, str] = field(default_factory=dict)
 
 
 def select(settings: Settings, source: str = "configuration") -> Selection:
@@ -78,7 +79,8 @@ def run_all(
         if narrow and not interrupted:
             results = narrow(migration, results)
         by_code = _stages(migration, results, policy) if stages and not interrupted else {}
-        return Ran(results, migration.counts, list(migration.projects.values()), interrupted, by_code)
+        roots = {result.path: migration.root_of(result.path) for result in results}
+        return Ran(results, migration.counts, list(migration.projects.values()), interrupted, by_code, roots)
 
 
 def _stages(migration: Migration, results: Sequence[FileResult], policy: Policy) -> Stages:

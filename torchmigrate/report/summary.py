@@ -36,7 +36,8 @@ class Rule:
 class Summary:
     """All that reports need. `results` are in order of path; `written` says that the accepted changes are on disk.
 
-    `failures` are errors that came up while writing, `unsafe` says whether unsafe changes were asked for.
+    `failures` are errors that came up while writing, `unsafe` says whether unsafe changes were asked for. `roots` are
+    the projects of the results, by path.
     """
 
     results: Sequence[FileResult]
@@ -46,6 +47,7 @@ class Summary:
     unsafe: bool = False
     failures: Sequence[FileError] = ()
     interrupted: bool = False
+    roots: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[Finding]:
