@@ -262,9 +262,10 @@ def _groups(view: View, unit: Unit, row: int) -> Iterator[Group]:
 
 def _shown(view: View, item: Item, name: str, unit: str) -> Shown:
     first = item.first
-    cell = f"cell {first.cell}, " if first.cell is not None else ""
+    cell = f"cell {first.cell}, line " if first.cell is not None else ""
     path = first.path.removeprefix(f"{unit}/") if view.kind == "project" else first.path
-    at = f"{cell}line {first.span.line}" if view.kind == "file" else f"{path}:{cell}{first.span.line}"
+    line = f"{cell or 'line '}{first.span.line}"
+    at = line if view.kind == "file" else f"{path}, {line}" if cell else f"{path}:{first.span.line}"
     others = [(choice.label, choice.evidence, hunks_html(hunks)) for choice, hunks in item.others]
     return Shown(name, item, one_line(at), hunks_html(item.hunks) if item.hunks else _source(item), others)
 

@@ -117,7 +117,11 @@ def _people(view: View, page: _Page) -> None:
 
 
 def _errors(view: View, page: _Page) -> None:
-    rows = [[f"- {_at(error)} **{escape(error.code)}** {escape(error.message)}"] for error in view.errors]
+    rows = [
+        [f"- {_at(error, unit.name, view)} **{escape(error.code)}** {escape(error.message)}"]
+        for unit in view.units
+        for error in unit.errors
+    ]
     if rows:
         page.listed([f"### {plural(len(rows), 'error')}", ""], rows, [], "error")
     failed = [unit for unit in view.units if unit.status == "failed"]
@@ -189,9 +193,9 @@ def _where(finding: Finding, unit: str, view: View) -> str:
     return code(f"{unit}: {shown}" if view.kind == "repository" else shown)
 
 
-def _at(error: FileError) -> str:
+def _at(error: FileError, unit: str, view: View) -> str:
     at = "".join(f":{number}" for number in (error.line, error.column) if number is not None)
-    return code(f"{error.path}{at}")
+    return code(f"{unit}: {error.path}{at}" if view.kind == "repository" else f"{error.path}{at}")
 
 
 def code(text: str) -> str:

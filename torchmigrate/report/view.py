@@ -201,7 +201,7 @@ def of_run(
     for result in summary.results:
         owners = owners_of(result.path) if result.findings else ()
         for item in _of_result(result, taken):
-            fresh = None if progress is None else any(progress.is_new("", f) for f in item.findings)
+            fresh = _fresh(progress, "", item)
             items.setdefault(result.path, []).append(replace(item, owners=owners, is_new=fresh))
     errors: dict[str, list[FileError]] = {}
     for error in summary.errors:
@@ -275,6 +275,13 @@ def _of_result(result: FileResult, taken: set[tuple[str, str]]) -> list[Item]:
     return sorted(items, key=lambda item: _position(item.first))
 
 
+def _fresh(progress: Progress | None, repository: str, item: Item) -> bool | None:
+    """Whether an item is new; None without an earlier report, and for ignored ones, which reports do not list."""
+    if progress is None or item.level is Level.IGNORED:
+        return None
+    return any(progress.is_new(repository, finding) for finding in item.findings)
+
+
 def _level(finding: Finding, is_done: bool) -> Level:
     if finding.suppressed is not None:
         return Level.IGNORED
@@ -325,7 +332,7 @@ def _repository(one: Mapping[str, Any], written: bool, progress: Progress | None
     items: list[Item] = []
     for path, found in by_path.items():
         for item in _of_file(found, hunks.get(path, []), written):
-            fresh = None if progress is None else any(progress.is_new(one["name"], f) for f in item.findings)
+            fresh = _fresh(progress, one["name"], item)
             items.append(replace(item, owners=owners.get(path, ()), is_new=fresh))
     status = one["status"]
     verification = one.get("verification")

@@ -71,7 +71,7 @@
         level: place.dataset.level,
         owners: place.dataset.owners.split("\n"),
         fresh: "new" in place.dataset,
-        text: [unit.body.dataset.name, group.dataset.rule, place.dataset.owners, place.children[0].textContent, place.children[1].textContent]
+        text: [unit.body.dataset.name, place.dataset.path, group.dataset.rule, place.dataset.owners, place.children[1].textContent]
           .join("\n").toLowerCase(),
       })),
     }));
@@ -120,6 +120,7 @@
     waiting = setTimeout(filter, 120);
   };
   form.addEventListener("input", (event) => (event.target === q ? soon() : filter()));
+  form.addEventListener("change", (event) => event.target === q || filter());
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(filter));
   document.addEventListener("click", (event) => {
