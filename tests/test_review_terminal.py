@@ -432,3 +432,39 @@ def test_a_killed_review_is_gone_on_with(shell: Shell) -> None:
         again.type("y")
     assert content(shell) == taken(0, 2)
     assert os.listdir(shell.folder) == ["a.py"]
+
+
+def test_the_first_question_comes_while_others_are_looked_at(shell: Shell) -> None:
+    from commandline import TOYS
+
+    shell.write({f"many/f{n}.py": b"toy_call('nap')\n" for n in range(60)})
+    with Reviewer(shell, ("apply", *TOYS, "-j", "1", "--no-cache", "many")) as reviewer:
+        assert "file 1 of 1 so far" in reviewer.screen or "+) Apply" in reviewer.screen
+        reviewer.type("A")
+        assert "Wrote 60 files (60 changes taken, 0 left)." in reviewer.screen
+    assert reviewer.code == 0
+    assert shell.contents()["many/f7.py"] == b"toy_call('nap', device=0)\n"
+
+
+def test_answers_for_all_of_a_rule_are_taken_back_with_files_that_came_later(shell: Shell) -> None:
+    shell.write({"b.py": ONE % 7, "c.py": b"look(1)\n"})
+    with review(shell) as reviewer:
+        while "RV101" not in reviewer.screen:
+            reviewer.type("j")
+        reviewer.type("A")
+        assert "look(1)" in reviewer.screen
+        reviewer.type("u", "D")
+        reviewer.type("n")
+    assert "Wrote nothing (5 left)." in reviewer.screen
+    assert shell.contents() == {"a.py": taken(), "b.py": ONE % 7, "c.py": b"look(1)\n"}
+
+
+def test_a_review_in_use_is_not_gone_on_with_twice(shell: Shell) -> None:
+    with review(shell) as reviewer:
+        reviewer.type("n")
+        (run,) = (path.stem for path in (shell.state / "runs").iterdir())
+        with Reviewer(shell, ("resume", run)) as other:
+            assert "is still going on in another process" in other.screen
+        assert other.code == 2
+        reviewer.type("a")
+    assert content(shell) == taken(1, 2)

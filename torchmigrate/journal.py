@@ -166,6 +166,7 @@ class Journal:
         if not _lock(file):
             file.close()
             raise JournalError(f"run {run.id} is still going on in another process")
+        _discard_temporaries(run)
         journal = cls(file, run.id)
         journal._count = len(run.replacements)
         if torn:
@@ -252,10 +253,13 @@ def sweep() -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError), path.open("rb+") as file:
             file.seek(-min(len(_LAST_LINE), os.fstat(file.fileno()).st_size), os.SEEK_END)
             if file.read() != _LAST_LINE and _lock(file):
-                run = _parse(path)
-                for number, replacement in enumerate(run.replacements):
-                    if number not in run.written and replacement.temporary:
-                        write.discard(replacement.temporary)
+                _discard_temporaries(_parse(path))
+
+
+def _discard_temporaries(run: Run) -> None:
+    for number, replacement in enumerate(run.replacements):
+        if number not in run.written and replacement.temporary:
+            write.discard(replacement.temporary)
 
 
 def _new_file(folder: Path) -> tuple[str, IO[bytes]]:
