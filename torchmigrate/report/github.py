@@ -14,8 +14,10 @@ LIMIT = 50
 
 
 def commands(summary: Summary) -> Iterator[str]:
-    """One command per error and finding, errors first, and a last one that counts what the limit leaves out."""
-    return _capped([*map(_error, summary.errors), *map(_finding, summary.findings)], "torchmigrate check")
+    """One command an error or a finding that is not done, errors first; the last one counts what is left out."""
+    done = {(f.path, f.key) for f in summary.taken} if summary.written else set()
+    found = [finding for finding in summary.findings if (finding.path, finding.key) not in done]
+    return _capped([*map(_error, summary.errors), *map(_finding, found)], "torchmigrate check")
 
 
 def commands_of(view: View) -> Iterator[str]:

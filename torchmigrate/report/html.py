@@ -55,6 +55,7 @@ def environment() -> Environment:
 def render(view: View) -> str:
     """The page."""
     made = environment()
+    rows = _rows(view)
     style, script = (_asset(name) for name in ("style.css", "script.js"))
     return made.get_template("page.html").render(
         version=__version__,
@@ -66,7 +67,8 @@ def render(view: View) -> str:
         "form-action 'none'",
         levels=[level for level in Level if view.levels[level]],
         all_levels=[level for level in Level if view.levels[level] and level is not Level.IGNORED],
-        rows=_rows(view),
+        rows=rows,
+        failed=[row for row in rows if row.unit.status == "failed"],
         charts=list(_charts(view)),
         outcomes=_bar(list(view.levels.items()), max(sum(view.levels.values()), 1)),
         people=_people(view),
