@@ -208,7 +208,7 @@ def _files(results: Sequence[FileResult], roots: Projects) -> list[dict[str, Any
     owned = owners.Ownership()
     return [
         {"path": path, "project": roots.root_of(path) or os.curdir, "owners": list(owned.of(path))}
-        for path in dict.fromkeys(result.path for result in results)
+        for path in dict.fromkeys(r.path for r in results if r.findings or any(e.code != "TM003" for e in r.errors))
     ]
 
 
