@@ -90,7 +90,7 @@ class Writer:
             node = made[0]
         if shape == "device":
             index = index_of(self.module, node)
-            if index is None or _is_text(index):
+            if index is None or self._is_text(index, facts):
                 return self._from_text(node if index is None else index, one, call, facts)
             return self.indexed(self._index(index, call, facts), one, call)
         if shape == "text":
@@ -102,7 +102,7 @@ class Writer:
         text, imports = self.cuda(index.text, call)
         source = index_of(self.module, one.device) or one.device
         written = self._written(text, index, one, imports)
-        return replace(written, index=index.text, source=None if _is_text(source) else source)
+        return replace(written, index=index.text, source=None if self._is_text(source, Facts()) else source)
 
     def cuda(self, index: str, call: ast.Call) -> tuple[str, tuple[Import, ...]]:
         """The text of a device with an index. Raises Refused where torch cannot be named."""
@@ -139,6 +139,10 @@ class Writer:
         if spelling is None:
             raise Refused("cannot be written here: torch is not in scope")
         return self._written(f"{spelling.text}({carried.text})", carried, one, spelling.imports)
+
+    def _is_text(self, node: ast.expr, facts: Facts) -> bool:
+        """Whether an argument of torch.device or set_device is, or may be, "cuda:1" and not 1."""
+        return any(option.kind == "str" for option in self.values.of(node, facts).options)
 
     def _is_index(self, node: ast.expr, facts: Facts) -> bool:
         try:
@@ -256,7 +260,10 @@ class Writer:
         return shapes
 
     def _of_index(self, index: ast.expr, facts: Facts) -> str:
-        known = [o.value for o in self.values.of(index, facts).options if isinstance(o, Known)]
+        options = self.values.of(index, facts).options
+        known = [option.value for option in options if isinstance(option, Known)]
+        if any(option.kind == "str" for option in options):
+            return "raw"
         if any(value is None for value in known):
             return "bare"
         return "negative" if any(isinstance(value, int) and value < 0 for value in known) else "device"
@@ -290,20 +297,24 @@ def _of_constant(option: Known, before: bool) -> str:
     return "unknown"
 
 
-def _is_text(node: ast.expr) -> bool:
-    constant = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return constant or isinstance(node, (ast.JoinedStr, ast.IfExp)) or _formatted(node) is not None
-
-
 def _formatted(node: ast.expr | None) -> ast.expr | None:
     """The index in f"cuda:{index}", "cuda:%d" % index, "cuda:{}".format(index) and "cuda:" + str(index)."""
     match node:
-        case ast.JoinedStr(values=[ast.Constant(value="cuda:"), ast.FormattedValue(value=value, format_spec=None)]):
+        case ast.JoinedStr(
+            values=[
+                ast.Constant(value="cuda:"),
+                ast.FormattedValue(value=value, format_spec=None | ast.JoinedStr(values=[ast.Constant(value="d")])),
+            ]
+        ):
             return value
         case ast.BinOp(left=ast.Constant(value="cuda:%d" | "cuda:%s" | "cuda:%i"), op=ast.Mod(), right=right):
             return right if not isinstance(right, ast.Tuple) else right.elts[0] if len(right.elts) == 1 else None
         case ast.Call(
-            func=ast.Attribute(value=ast.Constant(value="cuda:{}"), attr="format"), args=[value], keywords=[]
+            func=ast.Attribute(
+                value=ast.Constant(value="cuda:{}" | "cuda:{0}" | "cuda:{:d}" | "cuda:{0:d}"), attr="format"
+            ),
+            args=[value],
+            keywords=[],
         ):
             return value
         case ast.BinOp(
