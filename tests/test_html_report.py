@@ -181,7 +181,7 @@ def many(files: int, each: int) -> View:
 def wait(check: Any) -> Any:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    return WebDriverWait(None, 20, poll_frequency=0.05).until(lambda _: check())
+    return WebDriverWait(None, 60, poll_frequency=0.05).until(lambda _: check())
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    from selenium.common.exceptions import WebDriverException
+
+    try:
+        opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    except WebDriverException as error:
+        pytest.skip(f"chromium does not start: {error.msg}")
     opened.set_page_load_timeout(120)
     opened.set_script_timeout(120)
     yield opened
