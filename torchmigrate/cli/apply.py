@@ -118,7 +118,7 @@ def migrate(given: dict[str, Any]) -> int:
     if not yes:
         return conclude(summary, show)
     if settings.git and not allow_dirty:
-        _refuse_dirty([result.path for result in summary.changed])
+        refuse_dirty([result.path for result in summary.changed])
     if commit != "none" and summary.changed:
         from torchmigrate.cli import committing
 
@@ -177,7 +177,8 @@ def _filter(settings: Settings, name: str | None, policy: Policy, show: Show, *,
     return conclude(summary, show)
 
 
-def _refuse_dirty(paths: Sequence[str]) -> None:
+def refuse_dirty(paths: Sequence[str]) -> None:
+    """Raises UsageError where one of the files holds edits that no commit keeps."""
     try:
         dirty = git.uncommitted(paths)
     except git.GitError as error:

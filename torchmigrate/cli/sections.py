@@ -5,7 +5,10 @@ from __future__ import annotations
 import click
 
 SECTIONS = {
-    "What to do": ("dry_run", "yes", "unsafe", "max_changes", "allow_dirty", "commit"),
+    "What to do": (
+        *("dry_run", "yes", "yes_safe", "interactive", "unsafe", "max_changes", "from_patch"),
+        *("allow_dirty", "commit"),
+    ),
     "Rules": ("select", "ignore", "min_torch", "load"),
     "Files": (
         *(
@@ -22,7 +25,7 @@ SECTIONS = {
         *("no_gitignore", "no_git", "stdin_filename"),
     ),
     "Output": (
-        *("form", "output", "patch_out", "context", "stat", "name_only", "color"),
+        *("form", "output", "patch_out", "split", "context", "stat", "name_only", "color"),
         *("quiet", "verbose", "exit_zero"),
     ),
     "Run": ("jobs", "timeout", "no_cache", "config_file", "isolated"),
