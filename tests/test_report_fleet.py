@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import jsonschema
 import pytest
+from commandline import TOYS, Shell
 from hypothesis import given
 from hypothesis import strategies as st
+from referencing import Registry, Resource
 
 from torchmigrate import diff
 from torchmigrate.model import UsageError
@@ -184,3 +187,43 @@ def test_blocks_say_what_a_hunk_does(old: list[str], new: list[str], ends: bool,
 def test_hidden_characters_are_spelled_out() -> None:
     assert html.visible("a\u202eb\tc\x00") == "a\\u202eb\tc\\x00"
     assert re.search("[\u202a-\u202e]", html.visible("\u202a\u202e")) is None
+
+
+def test_bulk_prints_every_format(tmp_path: Path) -> None:
+    """A real fleet: its JSON after the schema, and every other format from the same result."""
+    shell = Shell(tmp_path / "fleet", tmp_path / "state")
+    for name in ("one", "two <b>"):
+        member = Shell(shell.folder / name, shell.state)
+        member.write({"m.py": b"toy_call(1)\n", "p.py": b"toy_call('manual')\n", "CODEOWNERS": b"* @team\n"})
+        member.commit()
+    shell.write({"fleet.txt": b"one\ntwo <b>\nmissing\n"})
+    who = {f"GIT_{role}_{what}": "t@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    flags = ("bulk", "fleet.txt", "--branch", "migrate", *TOYS)
+    done = shell(*flags, "--html", "page.html", env=who)
+    assert done.code == 3
+    assert "Wrote the report to page.html." in done.err
+    page = (shell.folder / "page.html").read_text(encoding="utf-8")
+    assert "changes are written" in page and "two &lt;b&gt;" in page and "@team" in page
+
+    document = json.loads(shell(*flags, "--format", "json", "-q", env=who).out)
+    schemas = [
+        json.loads(resources.files("torchmigrate.report").joinpath("schema", name).read_text(encoding="utf-8"))
+        for name in ("check.schema.json", "bulk.schema.json")
+    ]
+    registry = Registry().with_resource("check.schema.json", Resource.from_contents(schemas[0]))
+    validator = jsonschema.Draft202012Validator(schemas[1], registry=registry)
+    assert [error.message for error in validator.iter_errors(document)] == []
+    described = schemas[1]["properties"]["repositories"]["items"]["properties"]
+    assert all(list(one) == list(described) for one in document["repositories"])
+    assert [(one["status"], len(one["commits"])) for one in document["repositories"]] == [
+        ("done", 1),
+        ("done", 1),
+        ("failed", 0),
+    ]
+
+    lines = [json.loads(line) for line in shell(*flags, "--format", "jsonl", "-q").out.splitlines()]
+    assert [line.pop("type") for line in lines] == ["repository"] * 3 + ["totals"]
+    assert lines[:3] == document["repositories"]
+    assert "`two <b>: p.py:1:1`" in shell(*flags, "--format", "markdown", "-q", env=who).out
+    assert "::warning file=two <b>/p.py,line=1" in shell(*flags, "--format", "github", "-q").out
+    assert len(json.loads(shell(*flags, "--format", "sarif", "-q").out)["runs"]) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from torchmigrate.baseline import REASON
 from torchmigrate.model import FileError, Finding, Project, Safety
 from torchmigrate.report.summary import Summary, count
 
@@ -109,7 +110,11 @@ def closing(summary: Summary, *, verbose: bool = False) -> Iterator[str]:
     if verbose:
         yield from (f"{finding_line(f)} (ignored: {f.suppressed or 'no reason given'})" for f in summary.suppressed)
     elif summary.suppressed:
-        yield f"{plural(len(summary.suppressed), 'place')} ignored by comments (-v shows them)."
+        known = sum(f.suppressed == REASON for f in summary.suppressed)
+        by_comments = len(summary.suppressed) - known
+        parts = [f"{plural(by_comments, 'place')} ignored by comments"] if by_comments else []
+        parts += [f"{plural(known, 'place')} in the baseline"] if known else []
+        yield f"{', '.join(parts)} (-v shows them)."
     yield from (one_line(note) for note in summary.counts.notes)
     yield from _bounds(summary.projects)
     counts = summary.counts
