@@ -17,7 +17,7 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
-    | {"highlight", "commits", "facts"},
+    | {"highlight", "commits", "facts", "baseline"},
     {
         "names",
         "values",
@@ -38,7 +38,20 @@ LAYERS = (
         "compose",
     }
     | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
-    {"notebook", "texts", "documents", "engine", "registry", "discover", "ignored", "roots", "scan", "sieve", "homes", "narrow"}
+    {
+        "notebook",
+        "texts",
+        "documents",
+        "engine",
+        "registry",
+        "discover",
+        "ignored",
+        "roots",
+        "scan",
+        "sieve",
+        "homes",
+        "narrow",
+    }
     | {"audit", "inventory"},
     {
         "pool",

@@ -17,6 +17,7 @@ COMMANDS = {
     "apply": ("apply", "apply", "Migrate files, after a look at each change or all at once."),
     "diff": ("apply", "diff", "Show what would change, as a patch; writes nothing."),
     "check": ("check", "check", "List what has to be migrated; writes nothing."),
+    "baseline": ("baseline", "baseline", "Record today's findings, for checks of what comes later."),
     "ignore": ("ignore", "ignore", "Silence what is left, by comments in the code."),
     "audit": ("audit", "audit", "Count what each project has to know before it upgrades."),
     "bulk": ("bulk", "bulk", "Migrate every repository of a fleet, with one result."),

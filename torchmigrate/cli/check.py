@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from torchmigrate.baseline import Baseline
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.reporting import Reports, breakdown, create, report_flags
 from torchmigrate.cli.running import run_all
@@ -18,6 +19,7 @@ from torchmigrate.report.summary import Summary
 
 @click.command(cls=Command)
 @report_flags
+@click.option("--baseline", metavar="FILE", help="Leave out the findings that `torchmigrate baseline` recorded.")
 @click.option("--output", metavar="FILE", help="Write the findings to a file instead of stdout.")
 @options.selection
 @options.files
@@ -27,6 +29,7 @@ def check(
     form: str,
     html: str | None,
     compare: str | None,
+    baseline: str | None,
     output: str | None,
     quiet: bool,
     verbose: bool,
@@ -41,12 +44,14 @@ def check(
     if name and "-" not in settings.paths:
         raise click.UsageError("--stdin-filename goes with the path -")
     reports = Reports(form, html, compare, settings.load)
+    known = Baseline(baseline) if baseline else None
     policy = reports.policy(LOOK)
     if "-" in settings.paths:
         ran, _ = look_at_stdin(settings, name, policy)
     else:
         ran = run_all(settings, policy, quiet=quiet)
-    summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted, roots=ran.roots)
+    results = [known.mark(result) for result in ran.results] if known else ran.results
+    summary = Summary(results, ran.counts, ran.projects, interrupted=ran.interrupted, roots=ran.roots)
     content = reports.text(summary)
     if content is None:
         content = "".join(f"{line}\n" for line in text.findings(summary))
@@ -58,6 +63,9 @@ def check(
         terminal.say(text.checked(summary, verbose=verbose))
         terminal.say(breakdown(summary))
         terminal.say(notes)
+        if known and known.gone and not summary.interrupted:
+            gone = text.plural(known.gone, "finding")
+            terminal.say([f"{gone} of the baseline {'is' if known.gone == 1 else 'are'} gone or were not looked at."])
     return summary.exit_code(exit_zero=exit_zero)
 
 

@@ -1,0 +1,64 @@
+"""A baseline silences the findings of one day, and nothing that came since."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import SAMPLE, TOYS, Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    found = Shell(tmp_path / "repo", tmp_path / "state")
+    found.write(SAMPLE)
+    return found
+
+
+def test_only_what_came_since_is_found(shell: Shell) -> None:
+    done = shell("baseline", "-o", "known.json", *TOYS, ".")
+    assert done.code == 0
+    assert "Wrote 5 findings to known.json." in done.err
+    clean = shell("check", "--baseline", "known.json", *TOYS, ".")
+    assert (clean.code, clean.out) == (0, "")
+    assert "5 places in the baseline (-v shows them)." in clean.err
+    shell.write({"train/a.py": b"# moved\n" + SAMPLE["train/a.py"] + b"\ntoy_call(9)\n", "train/late.py": b""})
+    later = shell("check", "--baseline", "known.json", *TOYS, ".")
+    assert later.code == 1
+    assert [line.split(" ")[0] for line in later.out.splitlines()] == ["train/a.py:8:1:"]
+    assert "2 findings of the baseline are gone or were not looked at." in later.err
+
+
+def test_a_baseline_holds_wherever_the_check_stands(shell: Shell) -> None:
+    shell("baseline", "-o", "known.json", *TOYS, ".")
+    done = shell("check", "--baseline", "../known.json", *TOYS, cwd=shell.folder / "train")
+    assert (done.code, done.out) == (0, "")
+
+
+def test_what_is_known_is_marked_in_json(shell: Shell) -> None:
+    shell("baseline", "-o", "known.json", *TOYS, "train/a.py")
+    told = json.loads(shell("check", "--baseline", "known.json", "--format", "json", *TOYS, "train").out)
+    assert told["totals"]["suppressed"] == 1
+
+
+def test_the_same_files_give_the_same_baseline(shell: Shell) -> None:
+    shell("baseline", "-o", "1.json", *TOYS, "-j", "1", ".")
+    shell("baseline", "-o", "2.json", *TOYS, "-j", "4", ".")
+    assert (shell.folder / "1.json").read_bytes() == (shell.folder / "2.json").read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"schema": 9, "findings": []}'])
+def test_what_is_no_baseline_is_refused(shell: Shell, content: bytes) -> None:
+    shell.write({"known.json": content})
+    done = shell("check", "--baseline", "known.json", *TOYS, ".")
+    assert done.code == 2
+    assert "known.json is no baseline" in done.err
+
+
+def test_files_that_cannot_be_read_are_told(shell: Shell) -> None:
+    shell.write({"bad.py": b"toy_call(\n"})
+    done = shell("baseline", "-o", "known.json", *TOYS, ".")
+    assert done.code == 3
+    assert "bad.py:1:9: TM001" in done.err
+    assert "cannot read the baseline none.json" in shell("check", "--baseline", "none.json", *TOYS, ".").err

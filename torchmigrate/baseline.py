@@ -1,0 +1,72 @@
+"""A baseline: the findings of one day, by content, so that later checks ask only about what came since.
+
+The file is JSON with one finding a line, so that it can be kept in a repository and its diffs be read. Paths in it are
+relative to the folder that it lies in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+from torchmigrate.model import FileResult, UsageError
+
+SCHEMA = 1
+REASON = "in the baseline"
+"""What such findings carry as the reason for which they are silent."""
+
+Entry = tuple[str, str]
+
+
+def dump(results: Iterable[FileResult], folder: str) -> str:
+    """The text of a baseline that is to lie in a folder; what comments silence is not in it."""
+    entries = sorted({(_name(r.path, folder), f.key) for r in results for f in r.findings if f.suppressed is None})
+    lines = ",\n".join("    " + json.dumps({"path": path, "key": key}) for path, key in entries)
+    body = f"[\n{lines}\n  ]" if lines else "[]"
+    return f'{{\n  "schema": {SCHEMA},\n  "findings": {body}\n}}\n'
+
+
+def count(text: str) -> int:
+    """How many findings a baseline holds."""
+    return len(json.loads(text)["findings"])
+
+
+class Baseline:
+    """A baseline that was read. Raises UsageError."""
+
+    def __init__(self, file: str) -> None:
+        self._folder = os.path.dirname(os.path.realpath(file))
+        try:
+            with open(file, encoding="utf-8") as opened:
+                read = json.load(opened)
+            if read["schema"] != SCHEMA:
+                raise ValueError(f"schema {read['schema']} is not known")
+            self._entries: frozenset[Entry] = frozenset((one["path"], one["key"]) for one in read["findings"])
+        except OSError as error:
+            raise UsageError(f"cannot read the baseline {file}: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{file} is no baseline ({error}); torchmigrate baseline writes one") from None
+        self._met: set[Entry] = set()
+
+    def mark(self, result: FileResult) -> FileResult:
+        """The result with the findings of the baseline silenced."""
+        name = _name(result.path, self._folder)
+        findings = []
+        for finding in result.findings:
+            entry = (name, finding.key)
+            if finding.suppressed is None and entry in self._entries:
+                self._met.add(entry)
+                finding = replace(finding, suppressed=REASON)
+            findings.append(finding)
+        return replace(result, findings=tuple(findings))
+
+    @property
+    def gone(self) -> int:
+        """How many of its findings no result held."""
+        return len(self._entries - self._met)
+
+
+def _name(path: str, folder: str) -> str:
+    return os.path.relpath(os.path.realpath(path), folder).replace(os.sep, "/")
