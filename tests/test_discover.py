@@ -271,9 +271,18 @@ class TestPaths:
     def test_named_file_is_taken_though_ignored_excluded_or_unusual(self, here: Path) -> None:
         make(here, [".gitignore"], "a.py\n")
         repository(here, ["b.py"])
-        make(here, ["a.py", "script", "stub.pyi"])
-        asked = ("a.py", "./script", "stub.pyi", "a.py")
-        assert files(settings("git", *asked, exclude=("*.py",), include=("none",))) == ["a.py", "script", "stub.pyi"]
+        make(here, ["a.py", "stub.pyi", "a.pyw"])
+        make(here, ["script"], "#!/usr/bin/env -S python3 -u\nx = 1\n")
+        asked = ("a.py", "./script", "stub.pyi", "a.py", "a.pyw")
+        found = files(settings("git", *asked, exclude=("*.py",), include=("none",)))
+        assert found == ["a.py", "script", "stub.pyi", "a.pyw"]
+
+    def test_named_file_of_no_known_kind_is_told_not_read(self, here: Path) -> None:
+        make(here, ["README.md", "a.py"], "init_process_group\n")
+        discovery = Discovery(settings("git", "README.md", "a.py"), frozenset({"python"}))
+        assert [path for batch in discovery.batches() for path in batch.paths()] == ["a.py"]
+        (note,) = discovery.notes
+        assert note.startswith("README.md is no Python file")
 
     def test_named_file_of_another_format_is_not_read_as_python(self, here: Path) -> None:
         make(here, ["run.sh"])

@@ -6,6 +6,7 @@ import ctypes
 import faulthandler
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -48,6 +49,8 @@ class Doer:
                 return nested(10**9)
             case "deep":
                 return nested(100_000)
+            case "core":
+                return resource.getrlimit(resource.RLIMIT_CORE)[0]
             case "print":
                 print("noise on stdout", flush=True)
                 os.write(1, b"more noise")
@@ -116,6 +119,10 @@ def test_lost_tasks_are_named_and_the_rest_is_done(pool: Callable[..., Pool]) ->
     assert found["hang"] == Failure("TM004", "gave up after 1 s")
     assert found["raise"] == Failure("TM011", "internal error (ValueError: no good); please report it")
     assert outcomes(one, [6, 7]) == {6: 1006, 7: 1007}
+
+
+def test_a_crash_leaves_no_core_file(pool: Callable[..., Pool]) -> None:
+    assert outcomes(pool(1), ["core"]) == {"core": 0}
 
 
 def test_a_pool_of_crashes_ends(pool: Callable[..., Pool]) -> None:

@@ -68,6 +68,19 @@ def kinds_of(formats: Iterable[str]) -> frozenset[str]:
     return kinds | {"notebook"} if "python" in kinds else kinds
 
 
+def _says_python(path: str) -> bool:
+    """Whether a file with a name of no known kind calls itself Python: by its suffix, or in its first line."""
+    if re.search(r"\.py\w*$", path):
+        return True
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return re.match(rb"#!.*python", file.read(128)) is not None
+    except OSError:
+        return True  # it cannot be read, which the scan tells
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Some files of one root: paths relative to `folder` ("" for the current one), `/` between names, as bytes.
@@ -128,7 +141,10 @@ class Discovery:
             if os.path.isdir(path):
                 folders.setdefault(os.path.realpath(path), shown)
             elif os.path.exists(path):
-                if (kind_of(os.path.basename(path)) or "python") in self.kinds:
+                kind = kind_of(os.path.basename(path)) or ("python" if _says_python(path) else None)
+                if kind is None:
+                    self.notes.append(f"{shown} is no Python file, and of no other kind that rules know; not looked at")
+                elif kind in self.kinds:
                     files.append(shown)
             else:
                 raise UsageError(f"no such file or folder: {path}")

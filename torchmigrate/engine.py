@@ -78,9 +78,9 @@ def process(
     """
     try:
         source, module = _open(path, data, project, kind)
+        return _process(path, data, source, module, codemods, policy, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data))
-    return _process(path, data, source, module, codemods, policy, kind)
 
 
 def process_first(
@@ -100,10 +100,10 @@ def process_first(
     try:
         source, module = _open(path, data, replace(project, facts=known), kind)
         gathered = tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
+        known.begin(gathered)
+        result = _process(path, data, source, module, codemods, policy, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data)), (), frozenset()
-    known.begin(gathered)
-    result = _process(path, data, source, module, codemods, policy, kind)
     return result, gathered, frozenset(known.read)
 
 
@@ -143,7 +143,7 @@ def unreadable(path: str, before: bytes, after: bytes, project: Project, kind: s
 def _open(path: str, data: bytes, project: Project, kind: str) -> tuple[Source, Module]:
     if kind == "python":
         source = read_python(data)
-        return source, Module(path, source.text, parse_python(source.text), project)
+        return source, Module(path, source.text, None, project)
     from torchmigrate import documents
 
     return documents.open_document(path, data, project, kind)
@@ -170,6 +170,8 @@ def _plan(
             errors.append(FileError(path, 1, 1, "TM005", f"{codemod.code}: nested too deeply; not looked at"))
             continue
         except SourceError as problem:
+            if module.unreadable is not None:
+                raise
             errors.append(_error(path, problem))
             continue
         except Exception as error:

@@ -12,6 +12,7 @@ from torchmigrate.flow import Flow
 from torchmigrate.imports import Import, Spelling, spell
 from torchmigrate.model import Project, Span
 from torchmigrate.names import Names, Reference, Scope
+from torchmigrate.parse import parse_python
 from torchmigrate.source import Lines, SourceError, Splice, splice
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ class CallSite:
 class Module:
     """The view of one Python module that every codemod of a run shares.
 
-    `text` is the module as Python reads it, `tree` its `ast` tree. Offsets count characters of `text`.
+    `text` is the module as Python reads it, `tree` its `ast` tree, parsed when it is first asked for: a rule that finds
+    nothing in the text should not ask. Offsets count characters of `text`.
     In notebooks `documents` are the shell parts, `files` the Python files that cells write, at the same offsets, and
     `problems` the cells that could not be parsed. `comment` begins a
     comment on a line of its own.
@@ -44,13 +46,28 @@ class Module:
     files: Sequence[Module] = ()
     problems: Sequence[SourceError] = ()
 
-    def __init__(self, path: str, text: str, tree: ast.Module, project: Project | None = None) -> None:
+    def __init__(self, path: str, text: str, tree: ast.Module | None = None, project: Project | None = None) -> None:
         self.path = path
         self.text = text
-        self.tree = tree
+        self.unreadable: SourceError | None = None
+        """Why the text could not be parsed, once that was tried."""
+        self._tree = tree
         self.project = project or Project()
         self.lines = Lines(text)
         self._flows: dict[ast.AST, Flow] = {}
+
+    @property
+    def tree(self) -> ast.Module:
+        """The syntax tree. Raises SourceError TM001."""
+        if self._tree is None:
+            if self.unreadable is None:
+                try:
+                    self._tree = parse_python(self.text)
+                    return self._tree
+                except SourceError as error:
+                    self.unreadable = error
+            raise self.unreadable
+        return self._tree
 
     @functools.cached_property
     def names(self) -> Names:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import enum
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -107,6 +108,7 @@ class Names:
         self.module = Scope(tree, None, "")
         self._scope_at: dict[ast.AST, Scope] = {tree: self.module}
         self._cache: dict[tuple[Scope, str, tuple[int, int]], Reference] = {}
+        self._imported: dict[tuple[Scope, str], Reference | None] = {}
         _Builder(self).build(tree)
 
     def scope_of(self, node: ast.AST) -> Scope:
@@ -223,11 +225,26 @@ class Names:
         return Reference(frozenset(name + tail for name in root.names), root.certain)
 
     def _resolve_name(self, node: ast.Name, depth: int) -> Reference:
+        place = (self.scope_of(node), node.id)
+        try:
+            everywhere = self._imported[place]
+        except KeyError:
+            everywhere = self._imported[place] = self._only_imported(*place)
+        if everywhere is not None:
+            return everywhere
         key = (self.scope_of(node), node.id, (node.lineno, node.col_offset))
         if key not in self._cache:
             self._cache[key] = _NOTHING
             self._cache[key] = self._name_reference(node, depth)
         return self._cache[key]
+
+    def _only_imported(self, scope: Scope, name: str) -> Reference | None:
+        """What a name with one binding, an import, stands for, wherever it is read."""
+        found = self.lookup(name, scope)
+        if found is None or len(found[1]) != 1 or found[1][0].kind is not Kind.IMPORT:
+            return None
+        qualified = found[1][0].qualified
+        return Reference(frozenset({qualified})) if qualified else None
 
     def _name_reference(self, node: ast.Name, depth: int) -> Reference:
         bindings = self.reaching(node)
@@ -320,36 +337,17 @@ def _is_none(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Constant) and value.value in (None, False)
 
 
-_MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
-_ENTERED = frozenset(
-    {ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, *_FUNCTIONS, ast.Lambda, ast.ClassDef}
-    | {*_COMPREHENSIONS, ast.comprehension, ast.Global, ast.Nonlocal, ast.Assign, ast.AnnAssign, ast.NamedExpr}
-    | {
-        ast.ExceptHandler,
-        ast.MatchAs,
-        ast.MatchStar,
-        ast.MatchMapping,
-        ast.Try,
-        ast.TryStar,
-        ast.If,
-        *_LOOPS,
-        ast.Match,
-    }
-    | ({ast.TypeAlias} if hasattr(ast, "TypeAlias") else set())
+_NOT_NODES = frozenset(
+    {"ctx", "op", "ops", "id", "attr", "arg", "asname", "module", "level", "conversion", "is_async", "simple", "kind"}
+    | {"type_comment", "rest", "kwd_attrs"}
 )
-"""The nodes that `_Builder._enter` does anything about."""
+"""Fields that hold no nodes, or nodes that only mark an operator or a context."""
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes in source order, without those that only mark an operator or a context."""
-    found: list[ast.AST] = []
-    for field_name in node._fields:
-        value = getattr(node, field_name, None)
-        if value.__class__ is list:
-            found += [one for one in value if isinstance(one, ast.AST)] if field_name != "ops" else []
-        elif isinstance(value, ast.AST) and not isinstance(value, _MARKS):
-            found.append(value)
-    return found
+@functools.cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a node that may hold others, last first."""
+    return tuple(name for name in reversed(kind._fields) if name not in _NOT_NODES)
 
 
 @dataclass(slots=True)
@@ -360,6 +358,9 @@ class _Frame:
     fallback: bool = False
 
 
+_Children = list[tuple[ast.AST, _Frame]]
+
+
 class _Builder:
     """One walk over the tree that records parents, scopes and bindings."""
 
@@ -367,118 +368,138 @@ class _Builder:
         self.names = names
 
     def build(self, tree: ast.Module) -> None:
-        stack: list[tuple[ast.AST, ast.AST | None, _Frame]] = [(tree, None, _Frame(self.names.module))]
-        parents = self.names.parents
-        while stack:
-            node, parent, frame = stack.pop()
-            if parent is not None:
-                parents[node] = parent
-            children = self._enter(node, frame) if node.__class__ in _ENTERED else None
-            if children is None:
-                stack += [(child, node, frame) for child in reversed(_children(node))]
-            else:
-                stack += [(child, node, inner) for child, inner in reversed(children)]
-
-    def _enter(self, node: ast.AST, frame: _Frame) -> list[tuple[ast.AST, _Frame]] | None:
         names = self.names
-        parents = names.parents
-        match node:
-            case ast.Name():
-                if isinstance(node.ctx, ast.Load):
-                    names.loads.append(node)
-                    names._scope_of_load[node] = frame.scope
+        parents, calls, attributes, loads = names.parents, names.calls, names.attributes, names.loads
+        scope_of_load = names._scope_of_load
+        stack: list[tuple[Any, Any, _Frame]] = [
+            (child, tree, _Frame(names.module)) for child in reversed(list(ast.iter_child_nodes(tree)))
+        ]
+        pop, push = stack.pop, stack.append
+        while stack:
+            node, parent, frame = pop()
+            parents[node] = parent
+            kind = node.__class__
+            if kind is ast.Constant:
+                continue
+            if kind is ast.Name:
+                if node.ctx.__class__ is ast.Load:
+                    loads.append(node)
+                    scope_of_load[node] = frame.scope
                 else:
                     self._bind(node.id, Kind.OTHER, node, frame)
-            case ast.Attribute():
-                names.attributes.append(node)
-            case ast.Call():
-                names.calls.append(node)
-            case ast.Import() | ast.ImportFrom():
-                self._import(node, frame)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return self._function(node, frame)
-            case ast.Lambda():
-                scope = self._scope(node, "<lambda>", frame)
-                inside = _Frame(scope)
-                self._parameters(node.args, inside)
-                return [(node.args, frame), (node.body, inside)]
-            case ast.ClassDef():
-                self._bind(node.name, Kind.CLASS, node, frame)
-                inside = _Frame(self._scope(node, node.name, frame))
-                outside = [*node.decorator_list, *node.bases, *node.keywords, *getattr(node, "type_params", [])]
-                return [*((n, frame) for n in outside), *((n, inside) for n in node.body)]
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                inside = _Frame(self._scope(node, "<comprehension>", frame))
-                values = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-                return [
-                    *((g, inside) for g in node.generators),
-                    *((v, inside) for v in values),
-                ]
-            case ast.comprehension():
-                owner = frame.scope.node
-                first = isinstance(owner, _COMPREHENSIONS) and owner.generators[0] is node
-                outer = _Frame(frame.scope.parent) if first and frame.scope.parent else frame
-                return [(node.target, frame), (node.iter, outer), *((test, frame) for test in node.ifs)]
-            case ast.Global() | ast.Nonlocal():
-                for name in node.names:
-                    frame.scope.outer[name] = isinstance(node, ast.Global)
-            case ast.Assign(targets=targets, value=value):
-                unnamed: list[tuple[ast.AST, _Frame]] = []
-                for target in targets:
-                    named = _assigned(target, value)
-                    for bound, given in named:
-                        self._bind(bound.id, Kind.ASSIGN, node, frame, value=given)
-                        parents[bound] = target
-                    if named:
-                        parents[target] = node
-                    else:
-                        unnamed.append((target, frame))
-                return [*unnamed, (value, frame)]
-            case ast.AnnAssign(target=ast.Name() as target, value=value):
-                if value is not None:
-                    self._bind(target.id, Kind.ASSIGN, node, frame, value=value)
-                self.names.parents[target] = node
-                return [(node.annotation, frame), *([(value, frame)] if value else [])]
-            case ast.NamedExpr(target=target, value=value):
-                scope = frame.scope
-                while scope.is_comprehension and scope.parent is not None:
-                    scope = scope.parent
-                self._bind(target.id, Kind.ASSIGN, node, _Frame(scope, True), value=value)
-                self.names.parents[target] = node
-                return [(value, frame)]
-            case ast.ExceptHandler():
-                if node.name:
-                    self._bind(node.name, Kind.OTHER, node, frame)
-            case ast.MatchAs() | ast.MatchStar():
-                if node.name:
-                    self._bind(node.name, Kind.OTHER, node, frame)
-            case ast.MatchMapping():
-                if node.rest:
-                    self._bind(node.rest, Kind.OTHER, node, frame)
-            case ast.Try() | ast.TryStar():
-                inside = _Frame(frame.scope, True, frame.typing_only, False)
-                handler = _Frame(frame.scope, True, frame.typing_only, True)
-                rest = [*node.orelse, *node.finalbody]
-                return [
-                    *((n, inside) for n in node.body),
-                    *((n, handler) for n in node.handlers),
-                    *((n, inside) for n in rest),
-                ]
-            case ast.If():
-                typing_only = frame.typing_only or _type_checking(node.test)
-                inside = _Frame(frame.scope, True, typing_only, frame.fallback)
-                other = _Frame(frame.scope, True, frame.typing_only, True)
-                return [
-                    (node.test, frame),
-                    *((n, inside) for n in node.body),
-                    *((n, other) for n in node.orelse),
-                ]
-            case ast.For() | ast.AsyncFor() | ast.While() | ast.Match():
-                inside = _Frame(frame.scope, True, frame.typing_only, frame.fallback)
-                return [(n, inside) for n in ast.iter_child_nodes(node)]
-            case _ if type(node).__name__ == "TypeAlias":
-                self._bind(node.name.id, Kind.OTHER, node, frame)  # type: ignore[attr-defined]
-        return None
+                continue
+            if kind is ast.Attribute:
+                attributes.append(node)
+                push((node.value, node, frame))
+                continue
+            if kind is ast.Call:
+                calls.append(node)
+            elif kind in _ENTER:
+                children = _ENTER[kind](self, node, frame)
+                if children is not None:
+                    stack += [(child, node, inner) for child, inner in reversed(children)]
+                    continue
+            for name in _fields(kind):
+                value = getattr(node, name, None)
+                if value.__class__ is list:
+                    for one in reversed(value):
+                        if isinstance(one, ast.AST):
+                            push((one, node, frame))
+                elif isinstance(value, ast.AST):
+                    push((value, node, frame))
+
+    def _lambda(self, node: ast.Lambda, frame: _Frame) -> _Children:
+        inside = _Frame(self._scope(node, "<lambda>", frame))
+        self._parameters(node.args, inside)
+        return [(node.args, frame), (node.body, inside)]
+
+    def _class(self, node: ast.ClassDef, frame: _Frame) -> _Children:
+        self._bind(node.name, Kind.CLASS, node, frame)
+        inside = _Frame(self._scope(node, node.name, frame))
+        outside = [*node.decorator_list, *node.bases, *node.keywords, *getattr(node, "type_params", [])]
+        return [*((n, frame) for n in outside), *((n, inside) for n in node.body)]
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: _Frame
+    ) -> _Children:
+        inside = _Frame(self._scope(node, "<comprehension>", frame))
+        values = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        return [*((g, inside) for g in node.generators), *((v, inside) for v in values)]
+
+    def _generator(self, node: ast.comprehension, frame: _Frame) -> _Children:
+        owner = frame.scope.node
+        first = isinstance(owner, _COMPREHENSIONS) and owner.generators[0] is node
+        outer = _Frame(frame.scope.parent) if first and frame.scope.parent else frame
+        return [(node.target, frame), (node.iter, outer), *((test, frame) for test in node.ifs)]
+
+    def _outer(self, node: ast.Global | ast.Nonlocal, frame: _Frame) -> None:
+        for name in node.names:
+            frame.scope.outer[name] = isinstance(node, ast.Global)
+
+    def _assign(self, node: ast.Assign, frame: _Frame) -> _Children:
+        parents = self.names.parents
+        unnamed: list[tuple[ast.AST, _Frame]] = []
+        for target in node.targets:
+            named = _assigned(target, node.value)
+            for bound, given in named:
+                self._bind(bound.id, Kind.ASSIGN, node, frame, value=given)
+                parents[bound] = target
+            if named:
+                parents[target] = node
+            else:
+                unnamed.append((target, frame))
+        return [*unnamed, (node.value, frame)]
+
+    def _annotated(self, node: ast.AnnAssign, frame: _Frame) -> _Children | None:
+        if not isinstance(node.target, ast.Name):
+            return None
+        if node.value is not None:
+            self._bind(node.target.id, Kind.ASSIGN, node, frame, value=node.value)
+        self.names.parents[node.target] = node
+        return [(node.annotation, frame), *([(node.value, frame)] if node.value else [])]
+
+    def _walrus(self, node: ast.NamedExpr, frame: _Frame) -> _Children:
+        scope = frame.scope
+        while scope.is_comprehension and scope.parent is not None:
+            scope = scope.parent
+        self._bind(node.target.id, Kind.ASSIGN, node, _Frame(scope, True), value=node.value)
+        self.names.parents[node.target] = node
+        return [(node.value, frame)]
+
+    def _named(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, frame: _Frame) -> None:
+        if node.name:
+            self._bind(node.name, Kind.OTHER, node, frame)
+
+    def _mapping(self, node: ast.MatchMapping, frame: _Frame) -> None:
+        if node.rest:
+            self._bind(node.rest, Kind.OTHER, node, frame)
+
+    def _try(self, node: ast.Try | ast.TryStar, frame: _Frame) -> _Children:
+        inside = _Frame(frame.scope, True, frame.typing_only, False)
+        handler = _Frame(frame.scope, True, frame.typing_only, True)
+        rest = [*node.orelse, *node.finalbody]
+        return [
+            *((n, inside) for n in node.body),
+            *((n, handler) for n in node.handlers),
+            *((n, inside) for n in rest),
+        ]
+
+    def _if(self, node: ast.If, frame: _Frame) -> _Children:
+        typing_only = frame.typing_only or _type_checking(node.test)
+        inside = _Frame(frame.scope, True, typing_only, frame.fallback)
+        other = _Frame(frame.scope, True, frame.typing_only, True)
+        return [
+            (node.test, frame),
+            *((n, inside) for n in node.body),
+            *((n, other) for n in node.orelse),
+        ]
+
+    def _branches(self, node: ast.AST, frame: _Frame) -> _Children:
+        inside = _Frame(frame.scope, True, frame.typing_only, frame.fallback)
+        return [(n, inside) for n in ast.iter_child_nodes(node)]
+
+    def _type_alias(self, node: Any, frame: _Frame) -> None:
+        self._bind(node.name.id, Kind.OTHER, node, frame)
 
     def _bind(
         self,
@@ -517,7 +538,7 @@ class _Builder:
                 joint = "" if base.endswith(".") or not base else "."
                 self._bind(alias.asname or alias.name, Kind.IMPORT, node, frame, f"{base}{joint}{alias.name}")
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _Frame) -> list[tuple[ast.AST, _Frame]]:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: _Frame) -> _Children:
         self._bind(node.name, Kind.FUNCTION, node, frame)
         inside = _Frame(self._scope(node, node.name, frame))
         self._parameters(node.args, inside)
@@ -529,6 +550,29 @@ class _Builder:
         for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
             if arg is not None:
                 self._bind(arg.arg, Kind.PARAMETER, arg, frame)
+
+
+_ENTER: dict[type[ast.AST], Callable[[_Builder, Any, _Frame], _Children | None]] = {
+    **dict.fromkeys((ast.Import, ast.ImportFrom), _Builder._import),
+    **dict.fromkeys(_FUNCTIONS, _Builder._function),
+    ast.Lambda: _Builder._lambda,
+    ast.ClassDef: _Builder._class,
+    **dict.fromkeys(_COMPREHENSIONS, _Builder._comprehension),
+    ast.comprehension: _Builder._generator,
+    **dict.fromkeys((ast.Global, ast.Nonlocal), _Builder._outer),
+    ast.Assign: _Builder._assign,
+    ast.AnnAssign: _Builder._annotated,
+    ast.NamedExpr: _Builder._walrus,
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), _Builder._named),
+    ast.MatchMapping: _Builder._mapping,
+    **dict.fromkeys((ast.Try, ast.TryStar), _Builder._try),
+    ast.If: _Builder._if,
+    **dict.fromkeys((*_LOOPS, ast.Match), _Builder._branches),
+}
+"""What `_Builder` does about nodes that bind names or open scopes: it gives the children with their frames, or None for
+all of them in the same frame."""
+if hasattr(ast, "TypeAlias"):
+    _ENTER[ast.TypeAlias] = _Builder._type_alias
 
 
 def _assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.Name, ast.expr]]:

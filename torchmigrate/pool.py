@@ -8,6 +8,7 @@ single thread, elsewhere they are started afresh, so `prepare` must be importabl
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 STACK = 512 << 20
 """Bytes of stack for the thread that does a worker's tasks: parsers recurse with the nesting of their input."""
 RECURSION = 200_000
+COLLECT_AFTER = 50_000
+"""New objects between two collections in a worker: trees are all long-lived, so the usual 700 are a waste of time."""
 WATCH = 1.0
 """Seconds between two looks of a worker at whether its parent still lives."""
 
@@ -210,6 +213,9 @@ def _serve(
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = os.getppid()
+    _leave_no_core()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 20, 100)
     for other in inherited:
         other.close()
     with contextlib.suppress(OSError, ValueError):
@@ -252,6 +258,16 @@ def _attempt(work: Callable[[Any], Any], task: Any) -> Any:
         return Failure("TM005", "nested too deeply")
     except Exception as error:
         return Failure("TM011", f"internal error ({type(error).__name__}: {error}); please report it")
+
+
+def _leave_no_core() -> None:
+    """A file that crashes a worker is told; its memory need not lie in the user's folder."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 @contextlib.contextmanager
