@@ -11,12 +11,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from torchmigrate.model import FileResult, UsageError
+from torchmigrate.model import IN_BASELINE, FileResult, UsageError
 
 SCHEMA = 1
-REASON = "in the baseline"
-"""What such findings carry as the reason for which they are silent."""
-
 Entry = tuple[str, str]
 
 
@@ -58,7 +55,7 @@ class Baseline:
             entry = (name, finding.key)
             if finding.suppressed is None and entry in self._entries:
                 self._met.add(entry)
-                finding = replace(finding, suppressed=REASON)
+                finding = replace(finding, suppressed=IN_BASELINE)
             findings.append(finding)
         return replace(result, findings=tuple(findings))
 

@@ -10,6 +10,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+IN_BASELINE = "in the baseline"
+"""The reason for which findings that a baseline holds are silent."""
+
 DEFAULT_TORCH = "2.15"
 """The oldest torch the code must run on when neither a flag nor the project's metadata says otherwise."""
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from torchmigrate.baseline import Baseline
 from torchmigrate.cli import options, terminal
 from torchmigrate.cli.reporting import Reports, breakdown, create, report_flags
 from torchmigrate.cli.running import run_all
@@ -44,7 +43,11 @@ def check(
     if name and "-" not in settings.paths:
         raise click.UsageError("--stdin-filename goes with the path -")
     reports = Reports(form, html, compare, settings.load)
-    known = Baseline(baseline) if baseline else None
+    known = None
+    if baseline:
+        from torchmigrate.baseline import Baseline
+
+        known = Baseline(baseline)
     policy = reports.policy(LOOK)
     if "-" in settings.paths:
         ran, _ = look_at_stdin(settings, name, policy)

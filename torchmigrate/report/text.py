@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchmigrate.baseline import REASON
-from torchmigrate.model import FileError, Finding, Project, Safety
+from torchmigrate.model import IN_BASELINE, FileError, Finding, Project, Safety
 from torchmigrate.report.summary import Summary, count
 
 _NAMED_PROJECTS = 5
@@ -110,7 +109,7 @@ def closing(summary: Summary, *, verbose: bool = False) -> Iterator[str]:
     if verbose:
         yield from (f"{finding_line(f)} (ignored: {f.suppressed or 'no reason given'})" for f in summary.suppressed)
     elif summary.suppressed:
-        known = sum(f.suppressed == REASON for f in summary.suppressed)
+        known = sum(f.suppressed == IN_BASELINE for f in summary.suppressed)
         by_comments = len(summary.suppressed) - known
         parts = [f"{plural(by_comments, 'place')} ignored by comments"] if by_comments else []
         parts += [f"{plural(known, 'place')} in the baseline"] if known else []
