@@ -45,21 +45,36 @@ SKIPPED = frozenset(
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 BATCH = 512
 
-_KIND_PATTERN = re.compile(
-    "|".join(
-        f"(?P<{kind}>{'|'.join(re.escape(pattern).replace(re.escape('*'), '.*') for pattern in patterns)})"
-        for kind, patterns in KINDS.items()
-    ),
-    re.DOTALL,
-)
+_NONE: tuple[int, str | None] = (1 << 30, None)
+_BY_SUFFIX: dict[str, tuple[int, str | None]] = {}
+_BY_SHAPE: list[tuple[int, str, str, str, bool]] = []
+for _order, (_kind, _pattern) in enumerate((kind, pattern) for kind, patterns in KINDS.items() for pattern in patterns):
+    _before, _star, _behind = _pattern.partition("*")
+    if not _before and _behind.count(".") == 1 and _behind.startswith("."):
+        _BY_SUFFIX[_behind] = _order, _kind
+    else:
+        _BY_SHAPE.append((_order, _kind, _before, _behind, not _star))
+_BEGINNINGS = tuple(before for _, _, before, _, _ in _BY_SHAPE if before)
+_ENDS = tuple(behind for _, _, before, behind, _ in _BY_SHAPE if not before)
 
 
 def kind_of(name: str) -> str | None:
     """The kind of a file by its name alone, None for one that no rule can name."""
     if name.endswith(".py"):
         return "python"
-    found = _KIND_PATTERN.fullmatch(name.rpartition("/")[2])
-    return found.lastgroup if found else None
+    name = name.rpartition("/")[2]
+    dot = name.rfind(".")
+    first, found = _BY_SUFFIX.get(name[dot:], _NONE) if dot >= 0 else _NONE
+    if name.startswith(_BEGINNINGS) or name.endswith(_ENDS):
+        for order, kind, before, behind, exact in _BY_SHAPE:
+            if order > first:
+                break
+            if exact:
+                if name == before:
+                    return kind
+            elif name.startswith(before) and name.endswith(behind) and len(name) >= len(before) + len(behind):
+                return kind
+    return found
 
 
 def kinds_of(formats: Iterable[str]) -> frozenset[str]:

@@ -17,13 +17,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe, wait
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # multiprocessing is what takes longest to import; a run over little starts no workers
     from concurrent.futures import Executor, Future
+    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
+    from types import TracebackType
 
 STACK = 512 << 20
 """Bytes of stack for the thread that does a worker's tasks: parsers recurse with the nesting of their input."""
@@ -132,6 +132,8 @@ class Pool:
         return worker
 
     def _collect(self, busy: list[_Worker]) -> Iterator[tuple[Any, Any]]:
+        from multiprocessing.connection import wait
+
         left = min(worker.deadline for worker in busy) - time.monotonic()
         ready = set(wait([worker.connection for worker in busy], max(left, 0)))
         for worker in busy:
@@ -152,6 +154,7 @@ class _Worker:
 
     def __init__(self, prepare: Prepare, arguments: tuple[Any, ...], others: list[Connection[Any, Any]]) -> None:
         import multiprocessing
+        from multiprocessing.connection import Pipe
 
         forked = sys.platform == "linux" and threading.active_count() == 1
         context = multiprocessing.get_context("fork" if forked else "spawn")

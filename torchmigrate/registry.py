@@ -7,6 +7,7 @@ than a run over a small repository. It is still asked where a path entry is an a
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import pickle
@@ -177,10 +178,16 @@ def fingerprint(modules: Iterable[str]) -> bytes | None:
 
     None where some of it cannot be located without importing it.
     """
+    return _fingerprint(frozenset(module.partition(".")[0] for module in modules), tuple(sys.path))
+
+
+@functools.lru_cache(1)
+def _fingerprint(packages: frozenset[str], path: tuple[str, ...]) -> bytes | None:
+    """Taken once: what a process has imported stays what it is."""
     import importlib.util
 
     files = {os.path.join(os.path.dirname(__file__), "__init__.py")}
-    for name in {module.partition(".")[0] for module in modules}:
+    for name in packages:
         loaded = sys.modules.get(name)
         spec = importlib.util.find_spec(name) if loaded is None else None
         origin = getattr(loaded, "__file__", None) if loaded is not None else spec and spec.origin

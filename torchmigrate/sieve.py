@@ -27,12 +27,10 @@ class Sieve:
 
     def __init__(self, wanted: Iterable[Wanted]) -> None:
         self._wanted = tuple(wanted)
-        self._held = which_of(trigger for one in self._wanted for trigger in one.triggers)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether any trigger alone will do."""
-        return not any(one.requires for one in self._wanted)
+    @functools.cached_property
+    def _held(self) -> Callable[[bytes], frozenset[bytes]]:
+        return which_of(trigger for one in self._wanted for trigger in one.triggers)
 
     def codes(self, data: bytes) -> frozenset[str]:
         """The codes of the rules that a file's content concerns."""
