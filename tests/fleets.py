@@ -1,6 +1,6 @@
 """Makes fleets of real git repositories, healthy ones and every kind of nasty one.
 
-    python tests/fleets.py FOLDER 200    makes one of so many repositories, and its list FOLDER/fleet.toml
+python tests/fleets.py FOLDER 200    makes one of so many repositories, and its list FOLDER/fleet.toml
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 from torchmigrate.model import UsageError
 from torchmigrate.pool import Engine, ExecutorPool, Prepare
 
+SCHEMES = ("tcp://", "tls://", "ws://", "wss://")
 PATIENCE = 20
 """Seconds to wait for the scheduler."""
 AHEAD = 2
@@ -23,22 +24,22 @@ class Cluster:
     """An engine on the cluster of the scheduler at `address`, such as `tcp://host:8786`. Raises UsageError."""
 
     def __init__(self, address: str, prepare: Prepare, arguments: tuple[Any, ...]) -> None:
+        if not address.startswith(SCHEMES):
+            raise UsageError(f"--engine {address}: not the address of a Dask scheduler, such as tcp://host:8786")
         try:
             import distributed
         except ImportError:
             raise UsageError("--engine needs Dask: pip install 'torchmigrate[dask]'") from None
         try:
-            self._client = distributed.Client(
-                address, timeout=PATIENCE, set_as_default=False
-            )
+            self._client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             said = " ".join(str(error).split()) or type(error).__name__
             raise UsageError(f"no Dask scheduler at {address}: {said}") from None
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        workers = self._client.nthreads()
         if not workers:
             self._client.close()
             raise UsageError(f"the Dask scheduler at {address} has no worker; start some with: dask worker {address}")
-        threads = sum(worker["nthreads"] for worker in workers.values())
+        threads = sum(workers.values())
         # A task may be done again on another worker, so each gets a key of its own.
         executor = self._client.get_executor(pure=False)
         self._pool = ExecutorPool(executor, prepare, arguments, max(AHEAD * threads, FEWEST))

@@ -62,8 +62,8 @@ def obtain(repository: Repository, folder: str, branch: str | None) -> Obtained:
     return Obtained(folder, commit, tuple(notes))
 
 
-def checkout(repository: Repository, branch: str | None) -> Obtained:
-    """A local checkout itself, as it is; on a new branch if one is named. Raises CloneError and NoCommit."""
+def checkout(repository: Repository) -> Obtained:
+    """A local checkout itself, as it is. Raises CloneError and NoCommit."""
     _look_at(repository.source)
     if repository.ref is not None:
         raise CloneError("a ref and --in-place contradict each other: the checkout stays on its own commit")
@@ -71,9 +71,12 @@ def checkout(repository: Repository, branch: str | None) -> Obtained:
         commit = _git(repository.source, "rev-parse", "--verify", "HEAD^{commit}").strip()
     except CloneError:
         raise NoCommit("has no commit yet") from None
-    if branch:
-        _git(repository.source, "checkout", "--quiet", "-b", branch, "--")
     return Obtained(repository.source, commit)
+
+
+def branch_off(folder: str, branch: str) -> None:
+    """Go to a new branch at the commit that is checked out. Raises CloneError."""
+    _git(folder, "checkout", "--quiet", "-b", branch, "--")
 
 
 def _look_at(source: str) -> list[str]:

@@ -109,7 +109,7 @@ class _Run:
         self.say(f"from {self.repository.shown}")
         try:
             if order.in_place and self.repository.is_local and not order.dry_run:
-                at = clone.checkout(self.repository, branch)
+                at = clone.checkout(self.repository)
             else:
                 at = clone.obtain(self.repository, os.path.join(self.folder, CLONE), branch)
         except clone.CloneError as error:
@@ -153,6 +153,11 @@ class _Run:
         if order.in_place and (dirty := git.uncommitted([result.path for result in summary.changed])):
             named = ", ".join(dirty[:3]) + (", ..." if len(dirty) > 3 else "")
             raise _Failed(MIGRATE, f"files that would change have uncommitted edits: {named}")
+        if at.folder == self.repository.source and order.branch and summary.changed:
+            try:
+                clone.branch_off(at.folder, order.branch)
+            except clone.CloneError as error:
+                raise _Failed(COMMIT, str(error)) from None
         if not order.branch:
             _put([Edit(r.path, r.before or b"", r.after or b"") for r in summary.changed])
             return
