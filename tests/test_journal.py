@@ -242,3 +242,33 @@ def test_the_state_folder_is_private(state: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv(journal.VARIABLE, str(tmp_path / "fresh"))
     journal.Journal.start("apply", ".").close()
     assert (tmp_path / "fresh" / "runs").stat().st_mode & 0o077 == 0
+
+
+def test_answers_that_were_taken_back_are_gone_and_files_have_states() -> None:
+    log = journal.Journal.start("review", ".")
+    first, second = (journal.Answer("a.py", key, Decision(Verdict.ACCEPT), None, "old", "offer") for key in "xy")
+    log.answers([first, second])
+    log.withdraw([("a.py", "x", "old")])
+    assert journal.load(log.run).answers == (second,)
+    left = journal.Answer("a.py", "z", Decision(Verdict.DECLINE), None, "new", "other")
+    log.turn("a.py", "new", [left])
+    run = journal.load(log.run)
+    assert run.answers == (second, left)
+    assert run.states == {"a.py": "new"}
+    log.withdraw([("a.py", "y", "old")])
+    log.close(finished=False)
+    run = journal.load(log.run)
+    assert (run.answers, run.states, run.finished) == ((left,), {"a.py": "old"}, False)
+
+
+def test_going_on_removes_the_temporary_file_of_a_killed_write(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old\n")
+    log = journal.Journal.start("review", ".")
+    to = write.target(str(path))
+    assert to.temporary is not None
+    log.intend([journal.Replacement.of(to, b"old\n", b"new\n")])
+    Path(to.temporary).write_bytes(b"ne")
+    log.close(finished=False)
+    journal.Journal.resume(journal.load(log.run)).close(finished=False)
+    assert os.listdir(tmp_path) == ["a.py"]

@@ -468,3 +468,50 @@ def test_a_review_in_use_is_not_gone_on_with_twice(shell: Shell) -> None:
         assert other.code == 2
         reviewer.type("a")
     assert content(shell) == taken(1, 2)
+
+
+def test_a_change_is_shown_in_the_pager(shell: Shell) -> None:
+    with review(shell, env={"PAGER": "sed s/start/PAGED/"}) as reviewer:
+        assert "+one(0, PAGED=math.e)" in reviewer.type("P")
+        reviewer.type("q")
+    with review(shell, env={"PAGER": "no-such-pager"}) as reviewer:
+        assert "+one(0, start=math.e)" in reviewer.type("P")
+        reviewer.type("q")
+
+
+def test_cells_of_a_notebook_are_reviewed(shell: Shell) -> None:
+    cell = '{"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [], "source": [%s]}'
+    cells = ", ".join(cell % source for source in ('"one(1)\\n",\n"look(2)\\n"', '"pick(3)"'))
+    text = '{"cells": [' + cells + '], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    (shell.folder / "a.py").unlink()
+    shell.write({"n.ipynb": text.encode()})
+    with review(shell) as reviewer:
+        reviewer.type("y")
+        assert "n.ipynb:cell 1:" in reviewer.screen
+        assert "e" not in reviewer.keys
+        reviewer.type("i", "3", "y")
+    written = content(shell, "n.ipynb").decode()
+    assert '"one(1, start=math.e)\\n"' in written
+    assert '"# torchmigrate: ignore[RV401]\\n"' in written
+    assert '"pick(3, way=3)"' in written
+    assert "(2 changes taken, 1 ignored, 0 left)" in reviewer.screen
+    assert shell("undo").code == 0
+    assert content(shell, "n.ipynb").decode() == text
+
+
+def test_no_journal_means_no_answer(shell: Shell) -> None:
+    shell.state.write_bytes(b"in the way")
+    with review(shell, "--no-cache") as reviewer:
+        reviewer.type("y")
+    assert "cannot keep a journal in" in reviewer.screen
+    assert reviewer.code == 2
+    assert content(shell) == taken()
+
+
+def test_interrupted_before_the_first_question(shell: Shell) -> None:
+    shell.write({"b.py": b"x = 1\n"})
+    with review(shell) as reviewer:
+        reviewer.child.send("\x03")
+        reviewer._read()
+    assert "Wrote nothing (3 left)." in reviewer.screen
+    assert reviewer.code == 130

@@ -107,13 +107,15 @@ class Filing:
                 after = self._migration.process_bytes(path, target, LOOK)
                 kept = recall.left(result, given, after, digest)
             log.turn(path, digest, kept)
+            filed.original = filed.original or zlib.compress(original, 1)
             for outcome in runs.replace_all(log, [runs.Edit(path, now, target)]):
                 if outcome.error:
                     filed.problems.append(outcome.error)
                     return
                 if outcome.note:
                     self.notes.append(outcome.note)
-        filed.original = zlib.compress(original, 1) if target != original else b""
+        if target == original:
+            filed.original = b""
         filed.digest = digest
         ignored = frozenset(key for key in taken if given[key].decision.verdict is Verdict.SUPPRESS)
         filed.taken, filed.ignored = taken - ignored, ignored

@@ -275,7 +275,7 @@ class Session:
 
     def _content(self, file: FileReview) -> bytes:
         """The content that the questions of a file speak of, as far as it can still be had."""
-        if self._original[0] != file.digest:
+        if self._original[0] != file.digest or not self._original[1]:
             self._original = (file.digest, self._filing.original(file.path, file.digest))
         return self._original[1]
 
@@ -292,6 +292,9 @@ class Session:
     def _edit(self, file: FileReview, question: Question, card: Card) -> None:
         """Let the reviewer write other lines; what cannot be read is told and not taken."""
         before = self._content(file)
+        if not before:
+            self._terminal.say(f"{file.path} has changed since it was looked at, so it cannot be edited here")
+            return
         if card.hunks:
             pieces = drafts.pieces(card.hunks)
         else:
@@ -376,7 +379,8 @@ class Session:
                 f"Wrote {text.plural(len(written), 'file')} ({', '.join(counts)}). Undo with: torchmigrate undo {run}"
             )
         else:
-            lines.append(f"Wrote nothing ({left} left)." if left or review.files else "Nothing to ask about.")
+            nothing = "Nothing to ask about." if self._feed.is_over and not review.files else "Wrote nothing."
+            lines.append(f"Wrote nothing ({left} left)." if left else nothing)
         go_on = f" Continue with: torchmigrate resume {run}" if run else ""
         if open_:
             where = undecided[0].path if len(undecided) == 1 else text.plural(len(undecided), "file")
