@@ -435,6 +435,15 @@ def test_it_can_be_read_without_scripts(screen: Screen, page: Path) -> None:
     assert screen.one("tbody ins").is_displayed()
 
 
+def test_nothing_found(browser: Any, tmp_path: Path) -> None:
+    target = tmp_path / "none.html"
+    target.write_bytes(html.encoded(html.render(View("file", ()))))
+    screen = Screen(browser).open(target)
+    assert "Nothing found that the upgrade touches." in screen.one("main").text
+    assert not screen.all("table, form")
+    assert browser.get_log("browser") == []
+
+
 def test_ten_thousand_places(browser: Any, tmp_path: Path) -> None:
     target = tmp_path / "many.html"
     target.write_bytes(html.encoded(html.render(many(1000, 10))))

@@ -5,6 +5,7 @@
   const one = (id) => document.getElementById(id);
   const table = document.querySelector(".units");
   const form = document.querySelector(".filters");
+  if (!table) return;
   document.documentElement.classList.add("js");
   form.hidden = false;
 
