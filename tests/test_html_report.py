@@ -414,8 +414,11 @@ def test_it_fits_and_can_be_read(screen: Screen, page: Path, width: int, scheme:
     ]
     back, text, muted = (luminance(colour) for colour in colours)
     assert (back > 0.5) == (scheme == "light")
-    for front in (text, muted):
-        assert (max(back, front) + 0.05) / (min(back, front) + 0.05) >= 4.5
+    levels = ("safe", "unsafe", "manual", "ignored")
+    badges = [luminance(screen.run(f"getComputedStyle(document.querySelector('.badge.{n}')).color")) for n in levels]
+    panel = luminance(screen.run("getComputedStyle(document.querySelector('.units')).backgroundColor"))
+    for behind, front in ((back, text), (back, muted), *((panel, badge) for badge in badges)):
+        assert (max(behind, front) + 0.05) / (min(behind, front) + 0.05) >= 4.5
 
 
 def luminance(colour: str) -> float:
