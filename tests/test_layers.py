@@ -17,7 +17,7 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
-    | {"highlight", "commits", "facts", "baseline"},
+    | {"highlight", "commits", "plain", "facts", "baseline"},
     {
         "names",
         "values",
@@ -37,7 +37,7 @@ LAYERS = (
         "flow",
         "compose",
     }
-    | {"transform", "carry", "declared", "evaluate", "functions", "possible"},
+    | {"transform", "carry", "declared", "effects", "evaluate", "functions", "possible"},
     {
         "notebook",
         "texts",

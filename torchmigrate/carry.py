@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmigrate.flow import Definition, key_of, owner_key, settled, touches
+from torchmigrate.flow import Definition, calls_between, key_of, owner_key, settled, touches
 
 if TYPE_CHECKING:
     from torchmigrate.values import Facts, Values
@@ -32,6 +32,7 @@ _PURE = frozenset(
         "torch.distributed.is_gloo_available",
     }
 )
+_READS = frozenset({"os.environ.get", "os.getenv"})
 _PLAIN = (
     ast.Constant,
     ast.BinOp,
@@ -82,6 +83,8 @@ def carry(values: Values, node: ast.expr, to: ast.AST, facts: Facts, *, depth: i
     touched: list[ast.Call] = []
     inlined: list[str] = []
     start, end = module.extent(node)
+    for read, variable in _environment(values, node):
+        _same_variable(values, read, variable, to)
     for part in _parts(values, node):
         if isinstance(part, ast.Call):
             continue
@@ -169,6 +172,49 @@ def _own(values: Values, call: ast.Call) -> ast.Name | None:
     return call.func
 
 
+def _environment(values: Values, node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    """Where an expression reads the environment by a call, and which variable ("" when that cannot be seen)."""
+    for call in ast.walk(node):
+        if not isinstance(call, ast.Call):
+            continue
+        if (variable := _variable(values, call)) is not None:
+            yield call, variable
+        elif (called := values.functions.called(call)) is not None:
+            for inner in ast.walk(called):
+                if (variable := _variable(values, inner)) is not None:
+                    yield call, variable
+
+
+def _variable(values: Values, node: ast.AST) -> str | None:
+    """The environment variable that a node reads."""
+    match node:
+        case ast.Subscript(value=environ, slice=name) if values.module.resolve(environ).names & {"os.environ"}:
+            pass
+        case ast.Call(func=function, args=[name, *_]) if values.module.resolve(function).names & _READS:
+            pass
+        case _:
+            return None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else ""
+
+
+def _same_variable(values: Values, read: ast.expr, variable: str, to: ast.AST) -> None:
+    """Raises Refused where an environment variable may have another value at `to` than where it is read."""
+    module = values.module
+    changed = Refused(f"reads {variable or 'the environment'}, which this file sets")
+    if module.function(read) is not module.function(to):
+        if any(isinstance(one, ast.Constant) and one.value == variable for one in values.declared.environment()):
+            raise changed
+        return
+    flow = module.flow(read)
+    for root in ("os.environ", "environ"):
+        key = f"{root}[{variable!r}]" if variable else root
+        one, other = flow.version(key, read), flow.version(key, to)
+        if settled(one) is not settled(other):
+            raise changed
+        if any(module.effects.changes(call, key) for call in calls_between(one, other)):
+            raise changed
+
+
 def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int) -> Carried:
     module = values.module
     source = module.source(node)
@@ -185,7 +231,8 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
     if isinstance(root, ast.Name) and (found := module.names.lookup(root.id, scope)) and found[0].is_comprehension:
         raise Refused(f"uses {root.id} of a comprehension")
     flow = module.flow(node)
-    version = settled(flow.version(key, node))
+    current = flow.version(key, node)
+    version = settled(current)
     if isinstance(node, ast.Subscript) and module.resolve(node.value).names == {"os.environ"} and here is not there:
         if values.declared.sets_environment(node):
             raise Refused(f"uses {source}, which this file sets")
@@ -194,18 +241,17 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         target = flow.version(key, to)
         same = settled(target) is version or values.sources(target, facts) == [version]
         if same and (flow.bound(key, to) or _bound_under(values, key, to, facts)):
-            if values.clear(target, version):
-                return Carried(source, _strangers(values, key, touches(target)))
-            raise Refused(f"uses {source}, which a function of this file sets in between")
+            between = calls_between(current, target)
+            _unchanged(values, key, source, between)
+            return Carried(source, _strangers(values, key, between))
     elif _same_outside(values, root, node, to) or _same_attribute(values, root, node, to):
         return Carried(source)
-    if isinstance(version, Definition) and version.how == "assign" and version.value is not None:
-        inner = carry(values, version.value, to, facts, depth=depth + 1)
-        return Carried(inner.text, inner.touched, (*inner.inlined, source))
-    alive = values.sources(version, facts)
+    alive = [version] if isinstance(version, Definition) else values.sources(version, facts)
     if len(alive) == 1 and alive[0].how == "assign" and alive[0].value is not None:
+        _unchanged(values, key, source, touches(current))
         inner = carry(values, alive[0].value, to, facts, depth=depth + 1)
-        return Carried(inner.text, inner.touched, (*inner.inlined, source))
+        strangers = _strangers(values, key, touches(current))
+        return Carried(inner.text, (*inner.touched, *strangers), (*inner.inlined, source))
     if here is there and isinstance(version, Definition):
         line = (
             f" on line {module.line(version.node)}"
@@ -215,6 +261,12 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         later = version.node is not None and _after(version.node, to)
         raise Refused(f"uses {source}, which {'gets its value only' if later else 'changes'}{line}")
     raise Refused(f"uses {source}, which can have another value there")
+
+
+def _unchanged(values: Values, key: str, source: str, calls: tuple[ast.Call, ...]) -> None:
+    """Raises Refused where a function of this module sets a key in one of the calls."""
+    if any(values.declared.assigns(values, call, key) for call in calls):
+        raise Refused(f"uses {source}, which a function of this file sets in between")
 
 
 def _strangers(values: Values, key: str, calls: tuple[ast.Call, ...]) -> tuple[ast.Call, ...]:

@@ -23,7 +23,7 @@ from torchmigrate.commandline import (
     typed,
 )
 from torchmigrate.evaluate import items
-from torchmigrate.flow import Definition, Version, key_of
+from torchmigrate.flow import Definition, Version, key_of, namespace_of, owner_key
 from torchmigrate.functions import FunctionNode
 from torchmigrate.names import Binding, Kind, Scope
 from torchmigrate.possible import ANYTHING, Known, Unknown
@@ -47,6 +47,7 @@ class Declared:
         self._environment: list[ast.expr] | None = None
         self._assigned: dict[tuple[ast.ClassDef, str], dict[ast.stmt, None]] | None = None
         self._stored: dict[ast.AST, frozenset[str]] = {}
+        self._set_by_name: dict[ast.ClassDef, list[tuple[str, ast.Call]]] = {}
 
     # -- parameters --------------------------------------------------------------------------------------------
 
@@ -249,6 +250,8 @@ class Declared:
                     yield from values.leaves(value, facts)
                     continue
             yield Leaf(node, ANYTHING, facts, definition)
+        if any(sets_attribute(call, f"{own}.{name}") for own, call in self._setters(values, cls)):
+            yield Leaf(None, ANYTHING, facts, definition)
         method = values.functions.method(cls, name)
         if method is not None and any(_is_property(d) for d in method.decorator_list):
             found = True
@@ -270,6 +273,20 @@ class Declared:
                     listed = self._assigned.setdefault((owner, attribute.attr), {})
                     listed[self.module.statement(attribute)] = None
         return list(self._assigned.get((cls, name), ()))
+
+    def _setters(self, values: Values, cls: ast.ClassDef) -> list[tuple[str, ast.Call]]:
+        """The calls in a class's methods that may set attributes by name, each with the name of `self` there."""
+        if cls not in self._set_by_name:
+            self._set_by_name[cls] = []
+            for call in ast.walk(cls):
+                if not isinstance(call, ast.Call):
+                    continue
+                owner = namespace_of(call.func.value) if isinstance(call.func, ast.Attribute) else None
+                if isinstance(call.func, ast.Name) and call.func.id == "setattr" and call.args:
+                    owner = call.args[0]
+                if isinstance(owner, ast.Name) and values.functions.is_self(owner):
+                    self._set_by_name[cls].append((owner.id, call))
+        return self._set_by_name[cls]
 
     def _class_attribute(
         self, values: Values, cls: ast.ClassDef, name: str, node: ast.expr, facts: Facts
@@ -362,17 +379,22 @@ class Declared:
 
     def assigns(self, values: Values, call: ast.Call, key: str) -> bool:
         """Whether the function of this module that a call runs assigns an attribute or item of that name."""
+        if self.module.effects.changes(call, key) or sets_attribute(call, key):
+            return True
         called = values.functions.called(call)
-        if called is None:
-            return False
-        if called not in self._stored:
+        return called is not None and _last(key) in self._stores(values, called)
+
+    def _stores(self, values: Values, function: FunctionNode) -> frozenset[str]:
+        """The attributes and items that a function assigns, or a function of this module that it calls."""
+        if function not in self._stored:
             keys = (
                 key_of(node)
-                for node in ast.walk(called)
+                for each in values.functions.reached(function)
+                for node in ast.walk(each)
                 if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
             )
-            self._stored[called] = frozenset(_last(stored) for stored in keys if stored is not None)
-        return _last(key) in self._stored[called]
+            self._stored[function] = frozenset(_last(stored) for stored in keys if stored is not None)
+        return self._stored[function]
 
     def sets_environment(self, read: ast.Subscript) -> bool:
         """Whether this module assigns the environment variable that is read."""
@@ -422,6 +444,22 @@ class Declared:
                 yield from values.leaves(choice, facts)
         else:
             yield Leaf(spec.call, frozenset({Unknown(spec.kind, origin=spec.flag)}), facts)
+
+
+def sets_attribute(call: ast.Call, key: str) -> bool:
+    """Whether `setattr(owner, name, value)`, `vars(owner).update(...)`, `owner.merge_from_file(...)` may set a key."""
+    name = _last(key).strip("'\"")
+    owner = owner_key(key)
+    if isinstance(call.func, ast.Name) and call.func.id in ("setattr", "delattr") and len(call.args) > 1:
+        chosen = call.args[1]
+        return key_of(call.args[0]) == owner and (not isinstance(chosen, ast.Constant) or chosen.value == name)
+    if not isinstance(call.func, ast.Attribute) or not call.func.attr.startswith(("update", "merge", "__setitem__")):
+        return False
+    if key_of(namespace_of(call.func.value)) != owner:
+        return False
+    literal = [one for one in call.args if isinstance(one, ast.Dict) and None not in one.keys]
+    names = [k.value if isinstance(k, ast.Constant) else None for one in literal for k in one.keys]
+    return len(literal) < len(call.args) or bool({None, name} & {*names, *(k.arg for k in call.keywords)})
 
 
 def _device_type(values: Values, call: ast.Call, facts: Facts) -> frozenset[Known | Unknown]:

@@ -18,8 +18,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from torchmigrate.effects import EVERYTHING
+
 if TYPE_CHECKING:
     from torchmigrate.module import Module
+    from torchmigrate.names import Scope
 
 Owner = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -154,6 +157,8 @@ class Flow:
         self._meets: dict[tuple[str, int], Version] = {}
         self._touches: dict[tuple[str, int, int], Touched] = {}
         self._loops: list[_Loop] = []
+        self._survivors: set[ast.ExceptHandler] = set()
+        self._aliases: dict[str, set[str]] = {}
         self._locals = self._assigned_names(owner)
         state = _State({})
         if not isinstance(owner, ast.Module):
@@ -294,9 +299,11 @@ class Flow:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     self._assign(state, target, node, value)
+                self._same_object(*targets, value)
             case ast.AnnAssign(target=target, value=value):
                 if value is not None:
                     self._assign(state, target, node, value)
+                    self._same_object(target, value)
             case ast.AugAssign(target=target):
                 if key := key_of(target):
                     self._set(state, key, Definition(key, "augmented", node, node.value))
@@ -322,6 +329,9 @@ class Flow:
                 for target in targets:
                     if key := key_of(target):
                         self._set(state, key, Definition(key, "unbound", node))
+            case ast.ImportFrom(module=source, names=[ast.alias(name="*")]):
+                for key in () if (source or "").startswith("torch") else list(state.versions):
+                    state.put(key, Phi(key, [state.versions[key], Definition(key, "import", node)]))
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     name = alias.asname or alias.name.partition(".")[0]
@@ -344,20 +354,38 @@ class Flow:
                     self._touch(inner, state)
 
     def _touch(self, call: ast.Call, state: _State) -> None:
+        for changed, scope in self.module.effects.of(call):
+            self._change(changed, scope, call, state)
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in _HARMLESS:
             return
         handed = [*call.args, *(k.value for k in call.keywords)]
         if isinstance(call.func, ast.Attribute):
-            handed.append(call.func.value)
+            handed.append(namespace_of(call.func.value))
         for value in handed:
             key = key_of(value.value if isinstance(value, ast.Starred) else value)
-            if key is None or self.module.names.resolve(value).names:
-                continue
-            for known in self._below.get(key, ()):
-                if known in state.versions:
-                    state.put(known, self._touched(known, state.versions[known], call))
-            self._put(state, key, self._touched(key, self._lookup(state, key), call))
+            if key is not None and not self.module.names.resolve(value).names:
+                self._hand(key, call, state)
+
+    def _hand(self, key: str, call: ast.Call, state: _State) -> None:
+        """An object, and what is known of its attributes and items, may be changed by a call."""
+        for known in self._below.get(key, ()):
+            if known in state.versions:
+                state.put(known, self._touched(known, state.versions[known], call))
+        self._put(state, key, self._touched(key, self._lookup(state, key), call))
+
+    def _change(self, name: str, scope: Scope | None, call: ast.Call, state: _State) -> None:
+        """What a call changes without being handed it: a name of an outer scope, the environment, or any global."""
+        if scope is not None:
+            found = self.module.names.lookup(name, self.module.names.scope_of(call))
+            if found is not None and found[0] is scope:
+                self._hand(name, call, state)
+        elif name != EVERYTHING:
+            self._hand(f"os.{name}", call, state)
+            self._hand(name, call, state)
+        elif isinstance(self.owner, ast.Module):
+            for known in list(state.versions):
+                state.put(known, self._touched(known, state.versions[known], call))
 
     def _set(self, state: _State, key: str, version: Version) -> None:
         """A new version of a key; what was known of its attributes and items is no longer."""
@@ -365,6 +393,16 @@ class Flow:
             if inner in state.versions:
                 state.drop(inner)
         self._put(state, key, version)
+        if (holder := owner_key(key)) is not None:
+            for other in self._aliases.get(holder, ()):
+                known = f"{other}{key[len(holder) :]}"
+                self._put(state, known, Phi(known, [self._lookup(state, known), version]))
+
+    def _same_object(self, *nodes: ast.expr) -> None:
+        """Variables that an assignment lets name one object: what is set through one is seen through the others."""
+        keys = [key for node in nodes if (key := key_of(node)) is not None]
+        for key in keys if len(keys) > 1 else ():
+            self._aliases.setdefault(key, set()).update(other for other in keys if other != key)
 
     def _put(self, state: _State, key: str, version: Version) -> None:
         holder = owner_key(key)
@@ -387,7 +425,7 @@ class Flow:
                     self._assign(state, inner, node, value, "other")
         elif key := key_of(target):
             self._set(state, key, Definition(key, how, node, value))
-        elif isinstance(target, ast.Subscript) and (key := key_of(target.value)):
+        elif isinstance(target, ast.Subscript) and (key := key_of(namespace_of(target.value))):
             self._set(state, key, Definition(key, "other", node))
 
     def _learn(self, state: _State, test: ast.expr, truth: bool, *, fatal: bool = False) -> None:
@@ -455,6 +493,10 @@ class Flow:
                 phi.sources.append(self._lookup(again, phi.key))
             phi.open = False
         after: _State | None = head.copy()
+        if again is not None and after is not None:
+            for key, version in again.versions.items():
+                if isinstance(version, Touched) and untouched(version) is untouched(self._lookup(head, key)):
+                    after.put(key, version)
         if isinstance(node, ast.While):
             if _true(node.test):
                 after = None
@@ -477,6 +519,10 @@ class Flow:
                 found.add(inner.name)
         return found
 
+    def goes_on(self, handler: ast.ExceptHandler) -> bool:
+        """Whether the code behind a `try` statement can run after one of its except clauses."""
+        return handler in self._survivors
+
     def _try(self, node: ast.Try, state: _State) -> _State | None:
         entry = state.copy()
         body = self._block(node.body, state)
@@ -490,6 +536,8 @@ class Flow:
             if start is not None and handler.name:
                 self._set(start, handler.name, Definition(handler.name, "other", handler))
             ends.append(self._block(handler.body, start))
+            if ends[-1] is not None:
+                self._survivors.add(handler)
         if node.orelse:
             body = self._block(node.orelse, body)
         after = self._join(body, *ends)
@@ -536,6 +584,28 @@ class Flow:
             if case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
                 rest = None
         return self._join(*ends, rest)
+
+
+def namespace_of(node: ast.expr) -> ast.expr:
+    """The object whose attributes `vars(object)` and `object.__dict__` are; other expressions as they are."""
+    match node:
+        case (
+            ast.Call(func=ast.Name(id="vars"), args=[owner], keywords=[]) | ast.Attribute(value=owner, attr="__dict__")
+        ):
+            return owner
+    return node
+
+
+def calls_between(one: Version, other: Version) -> tuple[ast.Call, ...]:
+    """The calls that may have changed a key between two places where it has these versions, in either order."""
+    for first, last in ((one, other), (other, one)):
+        calls: list[ast.Call] = []
+        while isinstance(last, Touched) and last is not first:
+            calls.append(last.call)
+            last = last.before
+        if last is first:
+            return tuple(calls)
+    return tuple(set(touches(one)) ^ set(touches(other)))
 
 
 def expand(version: Version) -> Iterator[Definition]:

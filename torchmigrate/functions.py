@@ -54,6 +54,7 @@ class Functions:
         self._callers: dict[ast.AST, Callers] = {}
         self._generators: dict[FunctionNode, bool] = {}
         self._methods: dict[ast.ClassDef, dict[str, list[FunctionNode]]] = {}
+        self._inside: dict[ast.AST, list[ast.Call]] | None = None
         self._reads: dict[str, list[ast.Name | ast.Attribute]] | None = None
 
     def called(self, call: ast.Call) -> FunctionNode | None:
@@ -71,6 +72,27 @@ class Functions:
             if cls is not None and (self.is_self(function.value) or function.value.id in ("cls", cls.name)):
                 return self.method(cls, function.attr)
         return None
+
+    def reached(self, function: FunctionNode) -> tuple[FunctionNode, ...]:
+        """A function and the functions of this module that it calls, directly or not."""
+        found: dict[FunctionNode, None] = {function: None}
+        stack = [function]
+        while stack:
+            for call in self._calls_in(stack.pop()):
+                called = self.called(call)
+                if called is not None and called not in found:
+                    found[called] = None
+                    stack.append(called)
+        return tuple(found)
+
+    def _calls_in(self, function: FunctionNode) -> list[ast.Call]:
+        if self._inside is None:
+            self._inside = {}
+            for call in self.module.names.calls:
+                owner = self.module.function(call)
+                if owner is not None:
+                    self._inside.setdefault(owner, []).append(call)
+        return self._inside.get(function, [])
 
     def is_self(self, node: ast.expr) -> bool:
         """Whether a name is the first parameter of the method around it."""

@@ -17,6 +17,7 @@ from torchmigrate.source import Lines, SourceError, Splice, splice
 
 if TYPE_CHECKING:
     from torchmigrate.documents import Document
+    from torchmigrate.effects import Effects
     from torchmigrate.values import Values
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -80,6 +81,13 @@ class Module:
         from torchmigrate.values import Values
 
         return Values(self)
+
+    @functools.cached_property
+    def effects(self) -> Effects:
+        """What calls change behind the back of the code around them."""
+        from torchmigrate.effects import Effects
+
+        return Effects(self)
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:

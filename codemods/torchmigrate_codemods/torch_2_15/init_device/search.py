@@ -171,9 +171,19 @@ class GpuSearch:
                 break
             if isinstance(parent, _SKIPPED) and parent not in around:
                 status = "perhaps"
+            if isinstance(parent, ast.Try) and self._survived(parent, node, call):
+                status = "perhaps"
             if isinstance(parent, (ast.With, ast.AsyncWith)) and self._context(node, parent) and parent not in around:
                 return "never"
         return status
+
+    def _survived(self, statement: ast.Try, node: ast.AST, call: ast.Call) -> bool:
+        """Whether a call also runs after an error has kept the body of a `try` from reaching a node in it."""
+        inside = {one for part in statement.body for one in ast.walk(part)}
+        if node not in inside or call in inside or any(call in ast.walk(part) for part in statement.orelse):
+            return False
+        flow = self.module.flow(call)
+        return any(flow.goes_on(handler) for handler in statement.handlers)
 
     def _context(self, node: ast.AST, statement: ast.With | ast.AsyncWith) -> bool:
         """Whether a node is what a `with` statement enters."""
