@@ -515,3 +515,47 @@ def test_interrupted_before_the_first_question(shell: Shell) -> None:
         reviewer._read()
     assert "Wrote nothing (3 left)." in reviewer.screen
     assert reviewer.code == 130
+
+
+def test_a_choice_is_kept_by_question_and_shown_again(shell: Shell) -> None:
+    shell.write({"a.py": text(b"pick(1)\n", b"choose(2)\n", b"look(3)\n"), "b.py": text(b"pick(1)\n")})
+    with review(shell) as reviewer:
+        while "a.py   file" not in reviewer.seen:
+            reviewer.type("j")
+        reviewer.type("3", "y")
+        assert "choose(2)" in reviewer.screen
+        reviewer.type("2", "y")
+        number = int(reviewer.number.partition("/")[0])
+        assert "+pick(1, way=3)" in reviewer.type(f"g {number - 2}")
+        assert "(was: y)" in reviewer.screen
+        reviewer.type("q")
+    assert content(shell) == text(b"pick(1, way=3)\n", b"choose(2, way=2)\n", b"look(3)\n")
+    assert content(shell, "b.py") == text(b"pick(1)\n")
+    with Reviewer(shell, ("resume",)) as again:
+        while again.code is None:
+            assert "way=3" not in again.screen.replace("3  3", "")
+            again.type("n")
+
+
+def test_a_report_that_was_left_can_be_taken_up_again(shell: Shell) -> None:
+    shell.write({"a.py": text(b"choose(1)\n", b"look(2)\n")})
+    with review(shell) as reviewer:
+        reviewer.type("n", "g 1")
+        assert "Leave this to a person (was: n)" in reviewer.screen
+        assert "y" not in reviewer.keys
+        reviewer.type("1", "y", "n")
+    assert content(shell) == text(b"choose(1, way=1)\n", b"look(2)\n")
+
+
+def test_answers_of_an_earlier_sitting_can_be_looked_at_and_changed(shell: Shell) -> None:
+    shell.write({"a.py": text(b"pick(1)\n", b"pick(2)\n")})
+    with review(shell) as reviewer:
+        reviewer.type("2", "y")
+        reviewer.child.kill(signal.SIGKILL)
+    with Reviewer(shell, ("resume",)) as again:
+        assert again.number == "2/2"
+        again.type("g 1")
+        assert "+pick(1, way=2)" in again.screen
+        assert "(was: y)" in again.screen
+        again.type("y", "n")
+    assert content(shell) == text(b"pick(1, way=2)\n", b"pick(2)\n")

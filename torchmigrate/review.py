@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torchmigrate.drafts import Draft
-from torchmigrate.model import Decision, FileResult, Finding, Hunk, Proposal, Verdict
+from torchmigrate.model import Choice, Decision, FileResult, Finding, Hunk, Proposal, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,11 @@ class Question:
     def offers(self) -> bool:
         """Whether there is code to accept, so that `y` means something."""
         return bool(self.answers) and self.findings[0].after is not None
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The right answers to choose from; none for changes that are shown together."""
+        return self.findings[0].choices if len(self.keys) == 1 else ()
 
     @property
     def codes(self) -> frozenset[str]:

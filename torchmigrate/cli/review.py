@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
-from torchmigrate import diff, drafts, journal, recall, registry
+from torchmigrate import journal, recall, registry
 from torchmigrate.cli import terminal
+from torchmigrate.cli.desk import Desk
 from torchmigrate.cli.explain import page
 from torchmigrate.cli.feed import Feed, Found
-from torchmigrate.cli.filing import Filing, unreadable
+from torchmigrate.cli.filing import Filing
 from torchmigrate.cli.interrupt import Interrupt
 from torchmigrate.cli.running import select
-from torchmigrate.drafts import Draft
 from torchmigrate.migration import Migration
 from torchmigrate.model import Decision, FileError, Outcome, Policy, Safety, Settings, UsageError, Verdict
 from torchmigrate.prompt import Card, Terminal
 from torchmigrate.report import text
 from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, PENDING
 from torchmigrate.review import FileReview, Given, Question, Review, Step
-from torchmigrate.source import SourceError, read_python
 
-_CONTEXT = 3
 _ACCEPT = Given(Decision(Verdict.ACCEPT))
 _LEAVE = Given(Decision(Verdict.DECLINE))
 _SUPPRESS = Given(Decision(Verdict.SUPPRESS))
@@ -40,6 +39,7 @@ class Session:
         self._flags = {"yes_safe": yes_safe, "allow_dirty": allow_dirty}
         self._interrupt = Interrupt()
         self._journal: journal.Journal | None = journal.Journal.resume(run) if run else None
+        self._starting = threading.Lock()
         self._memories = recall.Memories(run)
         self._review = Review()
         ours = frozenset(run.files) if run else frozenset()
@@ -49,9 +49,7 @@ class Session:
         self._filing = Filing(self._migration, self._log)
         self._errors: list[FileError] = []
         self._offers: dict[tuple[str, str], str] = {}
-        self._selected: dict[tuple[str, ...], int] = {}
-        self._drafts: dict[tuple[str, ...], tuple[Draft, ...]] = {}
-        self._original: tuple[str, bytes] = ("", b"")
+        self._desk = Desk(self._filing.original)
         self._heading = ""
         self._is_told = False
 
@@ -165,19 +163,18 @@ class Session:
                     return True
                 self._terminal.say(f"there are {text.plural(self._review.total, 'change')} so far")
             elif _is_number(typed) and 0 < int(typed) <= len(card.choices):
-                self._selected[question.keys] = int(typed) - 1
-                self._drafts.pop(question.keys, None)
+                self._desk.pick(question, int(typed) - 1)
                 self._terminal.card(self._card(file, question))
             elif typed in keys:
                 if self._inform(typed, file, question, card):
                     continue
-                return self._act(typed, question)
+                return self._act(typed, file, question)
             elif typed:
                 self._terminal.say(f"{typed!r} means nothing here; ? lists the keys")
 
     def _keys(self, file: FileReview, question: Question) -> list[str]:
-        is_draft = question.keys in self._drafts
-        takes = question.offers or is_draft or question.keys in self._selected
+        is_draft = bool(self._desk.drafts(file, question))
+        takes = is_draft or self._desk.choice(file, question) is not None
         in_cell = any(finding.cell is not None for finding in question.findings)
         valid = {
             "y": takes,
@@ -205,7 +202,12 @@ class Session:
         """Act on a key that leads to no other question; False for other keys."""
         match key:
             case "e":
-                self._edit(file, question, card)
+                with self._interrupt.away():
+                    said = self._desk.edit(self._terminal, file, question, card)
+                if said:
+                    self._terminal.say(said)
+                else:
+                    self._terminal.card(self._card(file, question))
             case "w":
                 rules = registry.load(self._settings.load)
                 for code in sorted(question.codes):
@@ -223,10 +225,10 @@ class Session:
                 return False
         return True
 
-    def _act(self, key: str, question: Question) -> bool:
+    def _act(self, key: str, file: FileReview, question: Question) -> bool:
         """Answer or move; whether the question at the cursor is to be shown even if it has an answer."""
-        choice = self._selected.get(question.keys, 0)
-        take = Given(Decision(Verdict.ACCEPT, choice), self._drafts.get(question.keys, ()))
+        choice = self._desk.choice(file, question) or 0
+        take = Given(Decision(Verdict.ACCEPT, choice), self._desk.drafts(file, question))
         match key:
             case "y" | "n" | "i":
                 self._follow(self._review.answer({"y": take, "n": _LEAVE, "i": _SUPPRESS}[key]))
@@ -245,82 +247,21 @@ class Session:
                 return True
         return False
 
-    # -- showing -----------------------------------------------------------------------------------------------
-
     def _card(self, file: FileReview, question: Question) -> Card:
-        findings = question.findings
-        choices = findings[0].choices if len(question.keys) == 1 else ()
-        given = file.decided(question)
-        chosen = given.decision.choice if given and given.decision.verdict is Verdict.ACCEPT else 0
-        selected = self._selected.get(question.keys, chosen if choices and (question.offers or given) else None)
-        hunks = question.hunks(selected or 0) if question.offers or selected is not None else ()
-        written = self._drafts.get(question.keys, given.drafts if given else ())
-        if written:
-            before = self._content(file)
-            hunks = tuple(diff.hunks(before, drafts.placed(before, written)))
-        first = findings[0]
+        hunks = self._desk.hunks(file, question)
         return Card(
-            place=text.place(first),
-            findings=findings,
+            place=text.place(question.findings[0]),
+            findings=question.findings,
             hunks=hunks,
-            source=() if hunks else self._source(file, question),
-            choices=choices,
-            selected=selected,
+            source=() if hunks else self._desk.source(file, question),
+            choices=question.choices,
+            selected=self._desk.choice(file, question),
             number=self._review.number,
             total=self._review.total,
             growing=not self._feed.is_over,
-            was=_shown(given),
+            was=_shown(file.decided(question)),
             python=file.path.endswith((".py", ".pyi")),
         )
-
-    def _content(self, file: FileReview) -> bytes:
-        """The content that the questions of a file speak of, as far as it can still be had."""
-        if self._original[0] != file.digest or not self._original[1]:
-            self._original = (file.digest, self._filing.original(file.path, file.digest))
-        return self._original[1]
-
-    def _source(self, file: FileReview, question: Question) -> tuple[bytes, ...]:
-        """The lines that a report speaks of; in a notebook what the finding holds, since lines there are of a cell."""
-        first = question.findings[0]
-        if first.cell is not None:
-            return tuple(line.encode("utf-8", "surrogatepass") + b"\n" for line in first.before.splitlines())
-        lines = diff.split_lines(self._content(file))
-        low = min(f.span.line for f in question.findings)
-        high = max(f.span.end_line for f in question.findings)
-        return tuple(lines[max(low - 1 - _CONTEXT, 0) : high + _CONTEXT])
-
-    def _edit(self, file: FileReview, question: Question, card: Card) -> None:
-        """Let the reviewer write other lines; what cannot be read is told and not taken."""
-        before = self._content(file)
-        if not before:
-            self._terminal.say(f"{file.path} has changed since it was looked at, so it cannot be edited here")
-            return
-        if card.hunks:
-            pieces = drafts.pieces(card.hunks)
-        else:
-            low = min(f.span.line for f in question.findings)
-            pieces = [drafts.piece(before, low, max(f.span.end_line for f in question.findings))]
-        encoding = _encoding(file.path, before)
-        asked = drafts.to_edit(pieces, encoding)
-        with self._interrupt.away():
-            new = self._terminal.edit(asked, os.path.splitext(file.path)[1])
-        if new is None or new == asked:
-            self._terminal.say("nothing was taken from the editor")
-            return
-        try:
-            made = drafts.edited(before, pieces, new, encoding)
-        except UnicodeEncodeError as error:
-            self._terminal.say(f"{error.object[error.start]!r} cannot be written in {encoding}; nothing was taken")
-            return
-        if made is None:
-            self._terminal.say("the lines that start with '#% lines' must stay; nothing was taken from the editor")
-            return
-        problem = unreadable(file.path, before, drafts.placed(before, made))
-        if problem:
-            self._terminal.say(f"this cannot be read: {problem}; nothing was taken from the editor")
-            return
-        self._drafts[question.keys] = made
-        self._terminal.card(self._card(file, question))
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -343,12 +284,12 @@ class Session:
                 self._filing.bring(file.path, file.digest, file.given)
 
     def _log(self) -> journal.Journal:
-        if self._journal is None:
-            journal.sweep()
-            self._journal = journal.Journal.start(
-                "review", os.curdir, settings=recall.plain(self._settings, **self._flags)
-            )
-        return self._journal
+        with self._starting:
+            if self._journal is None:
+                journal.sweep()
+                kept = recall.plain(self._settings, **self._flags)
+                self._journal = journal.Journal.start("review", os.curdir, settings=kept)
+            return self._journal
 
     # -- the end -----------------------------------------------------------------------------------------------
 
@@ -408,15 +349,6 @@ def _shown(given: Given | None) -> str:
     if given.drafts:
         return "e"
     return {Verdict.ACCEPT: "y", Verdict.DECLINE: "n", Verdict.SUPPRESS: "i"}[given.decision.verdict]
-
-
-def _encoding(path: str, content: bytes) -> str:
-    if not path.endswith((".py", ".pyi")):
-        return "utf-8"
-    try:
-        return read_python(content).encoding
-    except SourceError:
-        return "utf-8"
 
 
 def refuse_without_terminal() -> None:
