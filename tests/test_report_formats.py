@@ -254,9 +254,12 @@ def test_progress_since_an_earlier_report(shell: Shell) -> None:
     assert "Since old.json: 5 of 7 done, 2 left, 1 new." in done.err
     told = shell("check", *TOYS, "--compare", "old.json", "--format", "markdown", "pkg").out
     assert "Since old.json&#58; 5 of 7 done, 2 left, 1 new." in told
-    states = {path_of(r): r["baselineState"] for r in log(shell, "check", "--compare", "old.json", "pkg")["results"]}
+    states = {
+        path_of(r): r.get("baselineState") for r in log(shell, "check", "--compare", "old.json", "pkg")["results"]
+    }
     assert states["pkg/new.py"] == "new"
     assert states["pkg/m.py"] == "unchanged"
+    assert states["pkg/ignored.py"] is None
 
 
 @pytest.mark.parametrize(
