@@ -344,3 +344,20 @@ def test_names_tell_repositories_apart(shell: Shell) -> None:
 def test_flags_that_cannot_be_used(shell: Shell, flags: list[str]) -> None:
     members(shell, healthy(1))
     assert bulk(shell, *flags).code == 2
+
+
+def test_metadata_that_never_ends_is_not_read(shell: Shell) -> None:
+    def endless(base: Path) -> fleets.Member:
+        path = base / "endless"
+        path.mkdir()
+        names = ("torchmigrate.toml", "pyproject.toml", "setup.py", "requirements.txt", "CODEOWNERS", "in/setup.cfg")
+        for name in names:
+            (path / name).parent.mkdir(exist_ok=True)
+            (path / name).symlink_to("/dev/zero")
+        fleets.commit(path, {"a.py": b"toy_call(1)\n", "in/b.py": b"toy_call(2)\n"})
+        return fleets.Member("endless", path)
+
+    members(shell, endless)
+    done = bulk(shell, "--repository-timeout", "60", "--branch", "b", "--commit", "per-owner")
+    assert done.code == 0, done.err
+    assert result(shell)["totals"]["changes"] == 2

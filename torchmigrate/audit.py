@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchmigrate import inventory
+from torchmigrate import inventory, plain
 from torchmigrate.codemod import Codemod
 from torchmigrate.model import FileResult, Finding, Project
 
@@ -137,8 +137,8 @@ def requirements(root: str) -> dict[str, str]:
         if kind not in ("toml", "cfg", "requirements") and name not in ("environment.yml", "environment.yaml"):
             continue
         try:
-            with open(os.path.join(root, name), "rb") as file:
-                _, document = open_document(name, file.read(), Project(root), kind or "yaml")
+            data = plain.read(os.path.join(root, name))
+            _, document = open_document(name, data, Project(root), kind or "yaml")
             assert isinstance(document, Document)
             for one in document.requirements:
                 found[one.name] = found.get(one.name) or one.specifier
@@ -154,8 +154,7 @@ def _of_setup(path: str) -> dict[str, str]:
     from torchmigrate.texts.requirements import parse
 
     try:
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read())
+        tree = ast.parse(plain.text(path))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))

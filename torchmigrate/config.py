@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from torchmigrate import plain
 from torchmigrate.model import Override, Settings, UsageError
 
 STANDALONE = "torchmigrate.toml"
@@ -73,8 +74,7 @@ def at(folder: str) -> str | None:
     for name in (STANDALONE, SHARED):
         path = os.path.join(folder, name)
         try:
-            with open(path, "rb") as file:
-                text = file.read()
+            text = plain.read(path)
         except OSError:
             continue
         if name == STANDALONE or (_TABLE in text and _table(path, text) is not None):
@@ -88,8 +88,7 @@ def load(path: str, seen: tuple[str, ...] = ()) -> Config:
     if path in seen:
         raise ConfigError(f"{path}: extends itself through {' -> '.join(seen)}")
     try:
-        with open(path, "rb") as file:
-            text = file.read()
+        text = plain.read(path)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     table = _table(path, text)

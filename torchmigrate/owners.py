@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmigrate import git
+from torchmigrate import git, plain
 
 if TYPE_CHECKING:
     import pathspec
@@ -43,8 +43,7 @@ def read(top: str) -> Owners:
     """The owners that a repository names; lines that are no pattern are passed over, as forges do."""
     for place in PLACES:
         try:
-            with open(os.path.join(top, place), encoding="utf-8", errors="replace") as file:
-                return parse(file)
+            return parse(plain.read(os.path.join(top, place)).decode("utf-8", "replace").splitlines())
         except OSError:
             continue
     return Owners()

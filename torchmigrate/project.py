@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torchmigrate import plain
 from torchmigrate.model import DEFAULT_TORCH, Project
 from torchmigrate.versions import release
 
@@ -112,8 +113,7 @@ def read(root: str, min_torch: str | None) -> Project:
     notes: list[str] = []
     for name, reader in _files(root):
         try:
-            with open(os.path.join(root, name), encoding="utf-8-sig") as file:
-                text = file.read()
+            text = plain.text(os.path.join(root, name))
             found += reader(name, text)
         except FileNotFoundError:
             continue

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Self
 
-from torchmigrate import git
+from torchmigrate import git, plain
 from torchmigrate.discover import below, shown_path
 from torchmigrate.model import Settings
 
@@ -130,7 +130,6 @@ def _listed(folder: str) -> list[str]:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20)
+        return plain.read(path)
     except OSError:
         return b""
