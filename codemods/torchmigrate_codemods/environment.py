@@ -47,7 +47,7 @@ def _extent(document: Document, use: Use) -> Extent:
 
 
 def _in_python(module: Module, wanted: re.Pattern[str]) -> Iterator[Found]:
-    for node in ast.walk(module.tree):
+    for node in module.parents:
         if isinstance(node, ast.keyword) and node.arg and wanted.fullmatch(node.arg):
             yield _keyword(module, node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

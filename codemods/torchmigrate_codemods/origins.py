@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 from collections.abc import Iterator
 
 from torchmigrate.flow import key_of
@@ -101,7 +102,7 @@ def _attribute(module: Module, node: ast.Attribute) -> list[ast.expr] | None:
 
 def attribute_assignments(owner: ast.ClassDef, name: str) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     """The assignments of an attribute in a class: target and value (None where the value cannot be told)."""
-    for at in ast.walk(owner):
+    for at in _statements(owner):
         if isinstance(at, (ast.Assign, ast.AnnAssign)):
             for target in at.targets if isinstance(at, ast.Assign) else [at.target]:
                 own = isinstance(target, ast.Attribute) and target.attr == name and _is_self(target.value)
@@ -116,6 +117,16 @@ def attribute_assignments(owner: ast.ClassDef, name: str) -> Iterator[tuple[ast.
             inner = at.target if not isinstance(at, ast.With) else None
             if isinstance(inner, ast.Attribute) and inner.attr == name and _is_self(inner.value):
                 yield inner, None
+
+
+def _statements(owner: ast.AST) -> Iterator[ast.AST]:
+    """What `ast.walk` gives, in its order, without expressions."""
+    todo = collections.deque([owner])
+    while todo:
+        at = todo.popleft()
+        yield at
+        for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+            todo.extend(getattr(at, block, ()))
 
 
 def _is_self(node: ast.expr) -> bool:

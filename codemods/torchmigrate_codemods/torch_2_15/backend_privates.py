@@ -41,8 +41,9 @@ class BackendPrivates(Codemod):
                 f"bound to a device there and can be split{use.note}",
             )
         for node in module.names.attributes:
-            own = isinstance(node.value, ast.Name) and node.value.id == "self" and _OLD in _own_names(module)
-            if node.attr != _OLD or not isinstance(node.ctx, ast.Load) or own:
+            if node.attr != _OLD or not isinstance(node.ctx, ast.Load):
+                continue
+            if isinstance(node.value, ast.Name) and node.value.id == "self" and _OLD in _own_names(module):
                 continue
             if not guarded(module, node, _OLD) and not guarded(module, node, _NEW):
                 yield self.report(node, _ESTIMATE)

@@ -38,6 +38,8 @@ _TEXTS = (
     ("timeout: worknccl", _OTHERWISE.format("caught collective operation timeout: NCCL operation timed out")),
     ("not safe to split any process groups", "torch 2.15 never says this: NCCL groups are always bound to a device"),
 )
+_WORDS = ("nccl", "collective", "communicator", "process groups")
+"""Of which each of the texts has one."""
 _PLAIN_ERROR = (
     "the nccl of torch 2.15 raises a plain RuntimeError where 2.14 raised DistBackendError (tensor on another GPU, "
     "failed start, aborted communicator); catch RuntimeError, its base class"
@@ -138,7 +140,10 @@ class DistErrorClass(Codemod):
                     yield self.report(call, _PLAIN_ERROR)
 
     def _text(self, module: Module, node: ast.Constant) -> Iterator[Plan]:
-        text = re.sub(r"\\(\W)", r"\1", str(node.value)).lower()
+        text = str(node.value).lower()
+        if not any(word in text for word in _WORDS):
+            return
+        text = re.sub(r"\\(\W)", r"\1", text)
         found = next((message for pattern, message in _TEXTS if re.search(pattern, text)), None)
         if found is not None and _is_pattern(module, node):
             yield self.report(node, found)

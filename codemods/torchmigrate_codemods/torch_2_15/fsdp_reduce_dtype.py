@@ -227,14 +227,18 @@ class FsdpReduceDtype(Codemod):
         yield self._stated(module, call, param, None, Safety.SAFE, "")
 
     def _internals(self, module: Module) -> Iterator[Plan]:
-        own = {node.name for node in ast.walk(module.tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+        own: set[str] = set()
+        if any(node.attr == "unsharded_accumulated_grad" or node.attr in _METHODS for node in module.names.attributes):
+            own = {node.name for node in module.parents if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
         for node in module.names.attributes:
             if node.attr == "unsharded_accumulated_grad" and not isinstance(node.ctx, ast.Load):
                 if node.attr not in own:
                     yield self.report(node, "FSDPParam.unsharded_accumulated_grad cannot be set on torch 2.15")
             elif node.attr in _METHODS - own:
                 yield self.report(node, f"FSDPParam.{node.attr} is gone in torch 2.15")
-            elif not isinstance(node.ctx, ast.Load) and _COLLECTIVES in module.resolve(node).names:
+            elif node.attr != "foreach_reduce" or isinstance(node.ctx, ast.Load):
+                continue
+            elif _COLLECTIVES in module.resolve(node).names:
                 yield self.report(node, "foreach_reduce takes other arguments on torch 2.15; check this replacement")
         for call in module.calls(_COLLECTIVES):
             yield self.report(call.node, "foreach_reduce takes other arguments on torch 2.15; check this call")
