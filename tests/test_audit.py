@@ -108,3 +108,11 @@ def test_it_writes_nothing(tree: Path) -> None:
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     audited(tree)
     assert {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()} == before
+
+
+def test_owners(tree: Path) -> None:
+    (tree / "CODEOWNERS").write_text("* @org/all\n/train/ @org/training @org/second\n")
+    package, train = audited(tree)["projects"]
+    assert package["owners"] == {"@org/all": 2}
+    assert list(train["owners"]) == ["@org/training"]
+    assert f"  owners: @org/training ({train['owners']['@org/training']})" in run(tree).out.splitlines()

@@ -10,7 +10,7 @@ import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchmigrate import inventory, plain
@@ -46,7 +46,7 @@ class Advice:
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """What is known of one project. `frameworks` maps a package to the version that the project's files ask for ("" for
-    any); `places` are the findings behind each count, as `path:line`."""
+    any); `places` are the findings behind each count, as `path:line`; `owners` says how many of them are whose."""
 
     root: str
     project: Project
@@ -55,6 +55,7 @@ class Readiness:
     frameworks: Mapping[str, str] = field(default_factory=dict)
     kind: str = ""
     advice: str = ""
+    owners: Mapping[str, int] = field(default_factory=dict)
 
 
 def questions(codemods: Iterable[type[Codemod]]) -> tuple[tuple[Question, ...], tuple[Advice, ...]]:
@@ -77,6 +78,7 @@ def readiness(
     root_of: Callable[[str], str],
     asked: Sequence[Question],
     advice: Sequence[Advice],
+    owners_of: Callable[[str], tuple[str, ...]] = lambda path: (),
 ) -> list[Readiness]:
     """One entry a project that something was found in, in order of root."""
     known = {project.root: project for project in projects}
@@ -85,7 +87,18 @@ def readiness(
         for finding in result.findings:
             if finding.suppressed is None:
                 by_root.setdefault(root_of(result.path), []).append(finding)
-    return [_one(root, by_root[root], known.get(root, Project(root)), asked, advice) for root in sorted(by_root)]
+    return [
+        replace(
+            _one(root, by_root[root], known.get(root, Project(root)), asked, advice),
+            owners=_by_owner(by_root[root], owners_of),
+        )
+        for root in sorted(by_root)
+    ]
+
+
+def _by_owner(findings: Iterable[Finding], owners_of: Callable[[str], tuple[str, ...]]) -> dict[str, int]:
+    counted = Counter(owner for finding in findings for owner in owners_of(finding.path)[:1])
+    return {owner: counted[owner] for owner in sorted(counted)}
 
 
 def _one(
@@ -182,6 +195,9 @@ def lines(found: Sequence[Readiness], asked: Sequence[Question]) -> list[str]:
         if one.frameworks:
             named = ", ".join(f"{name}{pin and ' ' + pin}" for name, pin in one.frameworks.items())
             shown.append(f"  {'frameworks that make groups themselves':{width}}  {len(one.frameworks):4}  {named}")
+        if one.owners:
+            named = ", ".join(f"{owner} ({number})" for owner, number in one.owners.items())
+            shown.append(f"  owners: {named}")
         if one.advice:
             shown.append(f"  {one.kind}: {one.advice}")
     return shown or ["Nothing found that the upgrade touches."]
@@ -214,6 +230,7 @@ def document(found: Sequence[Readiness]) -> list[dict[str, Any]]:
             "frameworks": dict(one.frameworks),
             "kind": one.kind,
             "advice": one.advice,
+            "owners": dict(one.owners),
         }
         for one in found
     ]

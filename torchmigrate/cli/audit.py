@@ -13,6 +13,7 @@ from torchmigrate.cli import options, terminal
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.sections import Command
 from torchmigrate.model import LOOK
+from torchmigrate.owners import Ownership
 from torchmigrate.report.summary import Summary
 from torchmigrate.roots import Projects
 
@@ -35,7 +36,7 @@ def audit(form: str, quiet: bool, **given: Any) -> int:
     settings = replace(settings, select=(), ignore=(), overrides=(), load=(*settings.load, inventory.__file__))
     ran = run_all(settings, LOOK, quiet=quiet)
     asked, advice = report.questions(registry.load(settings.load).codemods)
-    found = report.readiness(ran.results, ran.projects, Projects.of(settings).root_of, asked, advice)
+    found = report.readiness(ran.results, ran.projects, Projects.of(settings).root_of, asked, advice, Ownership().of)
     summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
     if form == "json":
         import json
