@@ -559,3 +559,9 @@ def test_answers_of_an_earlier_sitting_can_be_looked_at_and_changed(shell: Shell
         assert "(was: y)" in again.screen
         again.type("y", "n")
     assert content(shell) == text(b"pick(1, way=2)\n", b"pick(2)\n")
+
+
+def test_a_list_of_files_from_the_terminal_is_refused(shell: Shell) -> None:
+    with Reviewer(shell, ("apply", *RULES, "--files-from", "-")) as reviewer:
+        assert "--files-from - leaves nobody to ask" in reviewer.screen
+    assert reviewer.code == 2

@@ -56,9 +56,8 @@ class Feed:
     def stop(self) -> None:
         """End the run, wherever it is."""
         self._is_unwanted = True
-        if self._thread.is_alive():
-            self._migration.close()
-            self._thread.join(_PATIENCE)
+        self._migration.close()
+        self._thread.join(_PATIENCE)
 
     def _run(self) -> None:
         try:

@@ -365,6 +365,8 @@ def _on_terminal(colour: str) -> Terminal:
 
 def start(settings: Settings, *, colour: str, yes_safe: bool, allow_dirty: bool) -> int:
     """Review all that the settings select; the exit code. Raises UsageError."""
+    if settings.files_from == "-":
+        raise UsageError("--files-from - leaves nobody to ask: name a file, or add --yes or --dry-run")
     return Session(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty).run()
 
 
