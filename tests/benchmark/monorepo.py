@@ -99,18 +99,24 @@ def _held(pid: int) -> int:
     return int(found[1]) if found else 0
 
 
-def run(command: Sequence[str], tree: Path, state: str) -> tuple[float, float, int, bytes]:
-    """Seconds, peak MiB, exit code and stdout of a command."""
+def run(command: Sequence[str], tree: Path, state: str) -> tuple[float, float, int, bytes, float]:
+    """Seconds, peak MiB, exit code, stdout and seconds of processors of a command."""
     environment = {**os.environ, "XDG_CACHE_HOME": f"{state}/cache", "TORCHMIGRATE_STATE_DIR": f"{state}/runs"}
     with tempfile.TemporaryFile() as out:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), os.times()
         process = subprocess.Popen(command, cwd=tree, env=environment, stdout=out, stderr=subprocess.DEVNULL)
         memory = Memory(process)
         process.wait()
-        seconds = time.perf_counter() - began
+        seconds, after = time.perf_counter() - began, os.times()
         memory._thread.join()
         out.seek(0)
-        return seconds, memory.peak, process.returncode, out.read()
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        return seconds, memory.peak, process.returncode, out.read(), cpu
+
+
+def report(line: str) -> None:
+    """Print a line at once: a run over many files takes a while."""
+    print(f"  {line}", flush=True)
 
 
 def measure(tree: Path, runs: int) -> None:
@@ -120,38 +126,41 @@ def measure(tree: Path, runs: int) -> None:
     known = sorted({one for found in literals(by_kind).values() for one in found})
     grep = search(".", known, [kind for kind in by_kind if kind in KINDS])
     count = sum(1 for path in tree.rglob("*") if path.is_file() and ".git" not in path.parts)
-    print(f"{tree}: {count:,} files, {len(rules)} rules, {len(known)} literals")
+    report(f"{tree}: {count:,} files, {len(rules)} rules, {len(known)} literals")
     with tempfile.TemporaryDirectory() as state:
         run(grep, tree, state)  # warms the file cache for both
         searched = []
         for name, flags in (
-            ("audit", ["audit", "--no-cache", "--format", "json"]),
             ("dry run", ["apply", "--dry-run", "--no-cache", "-q"]),
-            ("dry run again, with the cache", ["apply", "--dry-run", "-q"]),
+            ("dry run, keeping what it finds", ["apply", "--dry-run", "-q"]),
+            ("dry run again", ["apply", "--dry-run", "-q"]),
+            ("audit", ["audit", "--no-cache", "--format", "json"]),
         ):
             taken = []
             for _ in range(runs):
                 searched.append(run(grep, tree, state)[0])
                 taken.append(run([*TOOL, *flags], tree, state))
             seconds, base = statistics.median(one[0] for one in taken), statistics.median(searched)
+            cpu = statistics.median(one[4] for one in taken)
             peak = max(one[1] for one in taken)
-            print(f"  {name:32} {seconds:7.2f} s  {peak:6.0f} MiB  x{seconds / base:5.1f} of rg ({base:.2f} s)")
+            took = f"{seconds:7.2f} s  cpu {cpu:7.2f} s  {peak:6.0f} MiB"
+            report(f"{name:32} {took}  x{seconds / base:5.1f} of rg ({base:.2f} s)")
             if name == "audit":
-                print(f"  {'':32} {len(json.loads(taken[0][3])['projects'])} projects with findings")
+                report(f"{'':32} {len(json.loads(taken[0][3])['projects'])} projects with findings")
         split = f"{state}/split"
         os.mkdir(split)
-        _, _, code, _ = run([*TOOL, "apply", "--dry-run", "--split", "owner", "--patch-out", split], tree, state)
+        _, _, code, *_ = run([*TOOL, "apply", "--dry-run", "--split", "owner", "--patch-out", split], tree, state)
         patches = sorted(Path(split).glob("*.patch"))
         for patch in patches:
             subprocess.run([*GIT, "apply", "--check", str(patch)], cwd=tree, check=True)
-        print(f"  {len(patches)} patches, one an owner, each applies by itself (exit code {code})")
-        seconds, peak, code, _ = run([*TOOL, "apply", "--yes", "--no-cache", "-q"], tree, state)
+        report(f"{len(patches)} patches, one an owner, each applies by itself (exit code {code})")
+        seconds, peak, code, *_ = run([*TOOL, "apply", "--yes", "--no-cache", "-q"], tree, state)
         changed = len(subprocess.check_output([*GIT, "diff", "--name-only"], cwd=tree).splitlines())
-        print(f"  {'apply':32} {seconds:7.2f} s  {peak:6.0f} MiB  {changed:,} files changed (exit code {code})")
+        report(f"{'apply':32} {seconds:7.2f} s  {peak:6.0f} MiB  {changed:,} files changed (exit code {code})")
         for patch in patches:
             subprocess.run([*GIT, "apply", "--reverse", str(patch)], cwd=tree, check=True)
         left = subprocess.check_output([*GIT, "status", "--porcelain"], cwd=tree)
-        print(f"  the patches together are the apply: {not left}")
+        report(f"the patches together are the apply: {not left}")
         subprocess.run([*GIT, "checkout", "-q", "."], cwd=tree, check=True)
 
 
