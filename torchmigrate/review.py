@@ -332,7 +332,7 @@ class Review:
 
     @property
     def can_undo(self) -> bool:
-        """Whether an answer of this session can be taken back."""
+        """Whether an answer of this sitting can be taken back."""
         return bool(self._history)
 
 

@@ -28,7 +28,7 @@ _NOTES = frozenset({"TM002", "TM007"})
 """Engine codes of what leaves something pending, but is no failure."""
 
 
-class Session:
+class Sitting:
     """One sitting of a review."""
 
     def __init__(
@@ -367,7 +367,7 @@ def start(settings: Settings, *, colour: str, yes_safe: bool, allow_dirty: bool)
     """Review all that the settings select; the exit code. Raises UsageError."""
     if settings.files_from == "-":
         raise UsageError("--files-from - leaves nobody to ask: name a file, or add --yes or --dry-run")
-    return Session(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty).run()
+    return Sitting(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty).run()
 
 
 def go_on(run: journal.Run, *, colour: str) -> int:
@@ -377,4 +377,4 @@ def go_on(run: journal.Run, *, colour: str) -> int:
     except OSError as error:
         raise UsageError(f"cannot go on in {run.root}: {error.strerror or error}") from None
     settings, yes_safe, allow_dirty = recall.from_plain(run.settings)
-    return Session(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty, run=run).run()
+    return Sitting(settings, _on_terminal(colour), yes_safe=yes_safe, allow_dirty=allow_dirty, run=run).run()
