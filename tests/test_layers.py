@@ -50,6 +50,7 @@ LAYERS = (
         "scan",
         "sieve",
         "homes",
+        "siblings",
         "narrow",
     }
     | {"audit", "inventory"},

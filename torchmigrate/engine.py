@@ -96,7 +96,7 @@ def process_first(
 
     Where those facts turn out to be different in all of the project the file has to be looked at again.
     """
-    known = OwnFacts()
+    known = OwnFacts(project.facts)
     try:
         source, module = _open(path, data, replace(project, facts=known), kind)
         gathered = tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))

@@ -77,7 +77,8 @@ def evaluate(values: Values, node: ast.expr, facts: Facts) -> Iterator[Leaf]:
 
 
 def _attribute(values: Values, node: ast.Attribute, facts: Facts) -> Iterator[Leaf]:
-    names = values.module.resolve(node).names
+    reference = values.module.resolve(node)
+    names = reference.names
     for name in names:
         owner, _, member = name.rpartition(".")
         if owner in _BACKEND and member.isupper():
@@ -86,7 +87,8 @@ def _attribute(values: Values, node: ast.Attribute, facts: Facts) -> Iterator[Le
     if node.attr in ("value", "name") and isinstance(node.value, ast.Attribute):
         yield from values.leaves(node.value, facts)
         return
-    yield Leaf(node, ANYTHING, facts)
+    elsewhere = values.elsewhere(next(iter(names))) if len(names) == 1 and reference.certain else ANYTHING
+    yield Leaf(node, elsewhere, facts)
 
 
 def subscript(values: Values, node: ast.Subscript, facts: Facts) -> Iterator[Leaf]:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+CONSTANT = "constant:"
+"""Begins the names of facts that say what a constant of another module can be: `constant:mypkg.config:BACKEND` for what
+is imported from a module, `constant:mypkg.config.BACKEND` for an attribute of what is imported. They are no facts that
+codemods gather: whoever runs the engine reads them from the modules."""
+
 Facts = Mapping[str, tuple[object, ...]]
 Gathered = tuple[tuple[str, object], ...]
 
@@ -17,13 +22,17 @@ def merged(pairs: Iterable[tuple[str, object]]) -> dict[str, tuple[object, ...]]
 
 
 class OwnFacts(Mapping[str, tuple[object, ...]]):
-    """The facts of one file by itself, which notes the names that are asked for: `read`."""
+    """The facts of one file by itself, which notes the names that are asked for: `read`.
+
+    Constants of other modules are in `beneath`; they are the same for all files and not noted.
+    """
 
     ALL = ""
     """Stands in `read` for every name: the facts were counted or gone through."""
 
-    def __init__(self) -> None:
+    def __init__(self, beneath: Mapping[str, object] | None = None) -> None:
         self.read: set[str] = set()
+        self._beneath = {} if beneath is None else beneath
         self._known: dict[str, tuple[object, ...]] = {}
 
     def begin(self, gathered: Gathered) -> None:
@@ -32,6 +41,9 @@ class OwnFacts(Mapping[str, tuple[object, ...]]):
         self.read.clear()
 
     def __getitem__(self, name: str) -> tuple[object, ...]:
+        if name.startswith(CONSTANT):
+            found = self._beneath[name]
+            return found if isinstance(found, tuple) else (found,)
         self.read.add(name)
         return self._known[name]
 

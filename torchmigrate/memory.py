@@ -3,7 +3,7 @@
 A batch is known by its names and by what the file system says of each file (inode, size, times of change), compared for
 equality; one that holds a file changed less than two seconds before it was read is not kept, since another change
 within the same tick would not show. A candidate is known by its content, its path, its project's metadata and facts,
-and the policy. Errors are never kept.
+the policy, and the contents of the other files that were looked into for it. Errors are never kept.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torchmigrate.facts import Facts
 from torchmigrate.model import FileResult, Policy, Settings
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found
+from torchmigrate.siblings import Setters, holds
 from torchmigrate.work import Job, Look, Looked
 
 
@@ -31,6 +32,7 @@ class Memory:
         self._store: cache.Store | None = None
         self._roots = roots
         self._digests: dict[int, tuple[object, bytes]] = {}
+        self._setters = Setters()
         self._met: set[tuple[str, str | None]] = set()
         code = registry.fingerprint(modules) if settings.cache else None
         if code is not None:
@@ -68,6 +70,9 @@ class Memory:
             kept = self._store.get(cache.key(b"look", about, self._digest(task.policy)))
         if kept is None:
             return None
+        result, gathered, read, consulted = pickle.loads(kept)
+        if not holds(task.root, consulted, self._setters):
+            return None
         project = None
         met = task.root, task.home.min_torch if task.home else None
         if met not in self._met:
@@ -76,8 +81,8 @@ class Memory:
                 return None
             project = pickle.loads(known_project)
             self._met.add(met)
-        result, gathered, read = pickle.loads(kept)
-        return Looked(result or FileResult(task.hit.path, digest=task.hit.digest), project, gathered, read)
+        result = result or FileResult(task.hit.path, digest=task.hit.digest)
+        return Looked(result, project, gathered, read, consulted)
 
     def keep_look(self, task: Look, looked: Looked) -> None:
         """Remember what a file gave, unless something went wrong or the file changed since it was scanned."""
@@ -89,7 +94,7 @@ class Memory:
         if result.errors or result.digest != task.hit.digest:
             return
         about = self._about(task)
-        told = looked.gathered, looked.read
+        told = looked.gathered, looked.read, looked.consulted
         if not result.findings:
             self._store.put(cache.key(b"nothing", about), pickle.dumps((None, *told)))
         else:

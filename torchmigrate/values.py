@@ -21,10 +21,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from torchmigrate.facts import CONSTANT
 from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches, untouched
 from torchmigrate.functions import Functions
 from torchmigrate.possible import (
@@ -358,8 +361,47 @@ class Values:
                 kinds = {o.kind for o in self.of(value, facts).options} if value is not None else set()
                 kind = kinds.pop() if len(kinds) == 1 else ""
                 yield Leaf(None, frozenset({Unknown(kind)}), facts, definition)
+            case "import":
+                name = _imported_name(definition)
+                yield Leaf(None, self.elsewhere(name) if name else ANYTHING, facts, definition)
             case _:
                 yield Leaf(None, ANYTHING, facts, definition)
+
+    def elsewhere(self, name: str) -> Options:
+        """What a constant of another module of the project can be.
+
+        `name` is "module:NAME" for what a from-import binds, "module.NAME" for an attribute. Only names in upper case
+        count: others are settings, which programs change.
+        """
+        parts = re.split("[:.]", name)
+        last = parts[-1]
+        if not last.isupper() or parts[0] == "torch" or parts[0] in sys.stdlib_module_names:
+            return ANYTHING
+        known = self.module.project.facts.get(CONSTANT + name)
+        if not isinstance(known, tuple):
+            return ANYTHING
+        if any(one.attr == last and not isinstance(one.ctx, ast.Load) for one in self.module.names.attributes):
+            return ANYTHING
+        return frozenset(Known(value) for value in known)
+
+    def exported(self, name: str, most: int) -> tuple[str | int, ...] | None:
+        """The text or numbers, up to `most`, that a name surely is one of once the module has run; None if unsure."""
+        scope = self.module.names.module
+        bindings = scope.bindings.get(name, ())
+        flow = self.module.flow(self.module.tree)
+        if not bindings or not flow.falls_through:
+            return None
+        if any(self.module.names.scope_of(one.node) is not scope for one in bindings):
+            return None
+        read = ast.Name(name, ast.Load(), lineno=1, col_offset=0)
+        found: list[str | int] = []
+        for leaf in self.version_leaves(flow.final(name), read, NOTHING):
+            for option in leaf.options:
+                if not isinstance(option, Known) or not isinstance(option.value, (str, int)):
+                    return None
+                found.append(option.value)
+        known = tuple(sorted(dict.fromkeys(found), key=repr))
+        return known if 0 < len(known) <= most else None
 
     def _looped(self, definition: Definition, value: ast.expr, facts: Facts) -> Iterator[Leaf]:
         if isinstance(value, (ast.Tuple, ast.List, ast.Set)) and len(value.elts) <= _MANY:
@@ -456,6 +498,17 @@ class Values:
             if any(name == key and settled(v) is base for name, v in condition.versions):
                 options = narrow(options, key, condition.test, condition.truth, self._operand)
         return options
+
+
+def _imported_name(definition: Definition) -> str | None:
+    """What a from-import bound, as "module:NAME"; None for other imports."""
+    node = definition.node
+    if not isinstance(node, ast.ImportFrom):
+        return None
+    for alias in node.names:
+        if (alias.asname or alias.name) == definition.key:
+            return f"{'.' * node.level}{node.module or ''}:{alias.name}"
+    return None
 
 
 def _arrivals(version: Version) -> dict[int, int]:

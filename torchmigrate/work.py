@@ -15,6 +15,7 @@ from torchmigrate.homes import Home
 from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
+from torchmigrate.siblings import Setters, Siblings, WithSiblings
 from torchmigrate.sieve import Sieve, Wanted
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Looked:
     project: Project | None = None
     gathered: Gathered = ()
     read: frozenset[str] = frozenset()
+    consulted: tuple[tuple[str, str], ...] = ()
+    """What else the result hangs on, as `siblings` notes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Worker:
         self._projects: dict[tuple[str, str | None], Project] = {}
         self._told: set[tuple[str, str | None]] = set()
         self._sieves: dict[str, Sieve] = {}
+        self._setters = Setters()
         self._home = job.home
 
     def __call__(self, task: Batch | Look) -> Found | Looked:
@@ -109,16 +113,17 @@ class Worker:
         codemods = self._codemods(hit, data, home)
         gathered: Gathered = ()
         read: frozenset[str] = frozenset()
+        siblings = Siblings(task.root, self._setters)
+        here = replace(project, facts=WithSiblings(task.facts or {}, siblings, hit.real))
         if not codemods:
             result = FileResult(hit.path, digest=engine.digest(data))
         elif task.facts is None:
-            result, gathered, read = engine.process_first(hit.path, data, codemods, project, task.policy, hit.kind)
+            result, gathered, read = engine.process_first(hit.path, data, codemods, here, task.policy, hit.kind)
         else:
-            here = replace(project, facts=task.facts) if task.facts else project
             result = engine.process(hit.path, data, codemods, here, task.policy, hit.kind)
         is_new = (task.root, home.min_torch) not in self._told
         self._told.add((task.root, home.min_torch))
-        return Looked(result, project if is_new else None, gathered, read)
+        return Looked(result, project if is_new else None, gathered, read, tuple(siblings.consulted.items()))
 
     def _project(self, root: str, min_torch: str | None) -> Project:
         if (root, min_torch) not in self._projects:
