@@ -23,7 +23,8 @@ from torchmigrate.edits import (
     RewriteCall,
     SetArgument,
 )
-from torchmigrate.engine import digest, process
+from torchmigrate.engine import digest, process, process_first
+from torchmigrate.facts import hangs_on
 from torchmigrate.model import (
     EVERYTHING,
     LOOK,
@@ -493,3 +494,39 @@ def test_comments_of_other_formats() -> None:
     assert found.reason("XX1", 1, 1) == "why"
     assert found.reason("XX2", 3, 3) == ""
     assert found.reason("XX2", 1, 1) is None
+
+
+class TestParsing:
+    def test_a_file_is_parsed_only_when_a_rule_asks_for_its_tree(self) -> None:
+        broken = b"def f(:\n"
+        text_only = rule(lambda codemod, module: () if "g(" not in module.text else calls(module, "g"))
+        assert process("a.py", broken, [text_only], Project(), LOOK) == FileResult("a.py", digest=digest(broken))
+        result = process(
+            "a.py", broken, [text_only, rule(lambda codemod, module: calls(module), "XX902")], Project(), LOOK
+        )
+        assert [(e.code, e.line) for e in result.errors] == [("TM001", 1)]
+
+    def test_what_a_result_hangs_on_is_told(self) -> None:
+        def check(codemod: Codemod, module: Module) -> Iterable[Plan]:
+            return [codemod.report(c, str(module.project.facts.get("seen", ()))) for c in calls(module)]
+
+        asking = rule(check)
+        telling = rule(lambda codemod, module: (), "XX902")
+        telling.facts = lambda module: [("seen", 1), ("other", 2)]  # type: ignore[method-assign]
+        telling.gathers = True  # type: ignore[misc]
+        result, gathered, read = process_first("a.py", b"f()\n", [asking, telling], Project(), LOOK)
+        assert [f.message for f in result.findings] == ["(1,)"]
+        assert (gathered, read) == ((("seen", 1), ("other", 2)), {"seen"})
+        _, _, read = process_first("a.py", b"x = 1\n", [asking, telling], Project(), LOOK)
+        assert read == frozenset()
+        assert not hangs_on(frozenset({"seen"}), gathered, {"seen": (1,), "other": (2, 3)})
+        assert hangs_on(frozenset({"seen"}), gathered, {"seen": (1, 1)})
+        assert hangs_on(frozenset({"absent"}), gathered, {"absent": (1,)})
+
+    def test_counting_or_listing_facts_is_reading_all_of_them(self) -> None:
+        def check(codemod: Codemod, module: Module) -> Iterable[Plan]:
+            return [codemod.report(module.tree, "") for _ in range(0 * len(module.project.facts))]
+
+        _, gathered, read = process_first("a.py", b"f()\n", [rule(check)], Project(), LOOK)
+        assert hangs_on(read, gathered, {"any": (1,)})
+        assert not hangs_on(read, gathered, {})

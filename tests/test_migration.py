@@ -274,6 +274,14 @@ class TestProjects:
         assert migration.process_one("one/c.py", LOOK).findings[0].message == "(1, 5)"
         migration.close()
 
+    def test_only_files_that_hang_on_facts_of_others_are_looked_at_again(self, place: Place) -> None:
+        place.put("setup.py", "")
+        place.write(a="tell_me(1)\n", b="tell_me(2)\nmark_me(1)\n", c="ask_me()\nmark_me(2)\n", d="mark_me(3)\n")
+        results, _ = place.run(select=("XX201", "XX101"))
+        assert sorted(results) == ["b.py", "c.py", "d.py"]
+        assert [f.message for f in results["c.py"].findings if f.code == "XX201"] == ["(1, 2)"]
+        assert sorted(place.log.read_text().split()) == ["b.py", "c.py", "c.py", "d.py"]
+
     def test_overrides_hold_for_their_files(self, place: Place) -> None:
         place.write(a="mark_me(1)\n", tests__b="mark_me(1)\n", gen__c="mark_me(1)\n")
         folder = str(place.folder)
