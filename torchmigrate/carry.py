@@ -231,6 +231,7 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
     if isinstance(root, ast.Name) and (found := module.names.lookup(root.id, scope)) and found[0].is_comprehension:
         raise Refused(f"uses {root.id} of a comprehension")
     flow = module.flow(node)
+    _computed(values, node, root)
     current = flow.version(key, node)
     version = settled(current)
     if isinstance(node, ast.Subscript) and module.resolve(node.value).names == {"os.environ"} and here is not there:
@@ -261,6 +262,22 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
         later = version.node is not None and _after(version.node, to)
         raise Refused(f"uses {source}, which {'gets its value only' if later else 'changes'}{line}")
     raise Refused(f"uses {source}, which can have another value there")
+
+
+def _computed(values: Values, node: ast.expr, root: ast.expr) -> None:
+    """Raises Refused for a property of `self` that does more than compute an expression that can be carried."""
+    cls = values.module.enclosing_class(node)
+    if not isinstance(node, ast.Attribute) or node.value is not root or not values.functions.is_self(root):
+        return
+    prepared = values.functions.method(cls, node.attr) if cls is not None else None
+    if prepared is None:
+        return
+    body = [one for one in prepared.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+        raise Refused(f"uses {values.module.source(node)}, which runs code")
+    for part in _parts(values, body[0].value):
+        if isinstance(part, ast.Attribute) and part is not node and not values.module.resolve(part).names:
+            _computed(values, part, part.value)
 
 
 def _unchanged(values: Values, key: str, source: str, calls: tuple[ast.Call, ...]) -> None:

@@ -164,6 +164,7 @@ class Flow:
         if not isinstance(owner, ast.Module):
             for arg in _parameters(owner.args):
                 state.put(arg.arg, Definition(arg.arg, "parameter", arg))
+        self._start = state.copy()
         end = None if isinstance(owner, ast.Lambda) else self._block(owner.body, state)
         self.falls_through = end is not None
         """Whether control can reach the end of the body."""
@@ -243,7 +244,7 @@ class Flow:
 
     def _state(self, at: ast.AST) -> _State:
         if isinstance(self.owner, ast.Lambda):
-            return _State({a.arg: Definition(a.arg, "parameter", a) for a in _parameters(self.owner.args)})
+            return self._start
         return self._before.get(self._statement(at)) or _State({})
 
     # -- one pass ----------------------------------------------------------------------------------------------

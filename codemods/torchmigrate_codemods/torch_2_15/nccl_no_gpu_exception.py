@@ -148,11 +148,13 @@ def _catches(handler: ast.ExceptHandler) -> set[str]:
 
 
 def _value_error(node: ast.Try) -> ast.ExceptHandler | None:
-    """The handler that gets a ValueError, where none gets a RuntimeError."""
-    caught = [_catches(handler) for handler in node.handlers]
-    if any(one & _WIDE or not one for one in caught):
-        return None
-    return next((h for h, one in zip(node.handlers, caught, strict=True) if "ValueError" in one), None)
+    """The handler that gets a ValueError, where a RuntimeError goes elsewhere."""
+    caught = [(handler, _catches(handler)) for handler in node.handlers]
+    old = next((h for h, one in caught if not one or one & {"ValueError", "Exception", "BaseException"}), None)
+    new = next((h for h, one in caught if not one or one & _WIDE), None)
+    if old is None or new is None:
+        return old
+    return None if ast.dump(ast.Module(old.body, [])) == ast.dump(ast.Module(new.body, [])) else old
 
 
 def _expects_value_error(node: ast.With | ast.AsyncWith) -> bool:

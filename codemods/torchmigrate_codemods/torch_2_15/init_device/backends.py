@@ -156,6 +156,8 @@ def _default_guard(
 
 def _comparison(subject: str, backend: Backend, quote: str) -> str:
     names = backend.nccl or ("nccl",)
+    if len(names) == 1 and backend.unknown and names[0] != names[0].lower():
+        return f"{subject}.lower() == {quote}{names[0].lower()}{quote}"
     if len(names) == 1:
         return f"{subject} == {quote}{names[0]}{quote}"
     if not backend.unknown and all("nccl" in n for n in names) and not any("nccl" in n for n in backend.other):

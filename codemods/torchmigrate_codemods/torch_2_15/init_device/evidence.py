@@ -178,7 +178,17 @@ class Evidences:
             return isinstance(first, ast.Constant) and str(first.value).startswith("cuda:")
         if isinstance(node, ast.Constant):
             return isinstance(node.value, str) and CUDA_TEXT.fullmatch(node.value) is not None
-        return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and names_index(node)
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            return False
+        return names_index(node) or self._holds_text(node)
+
+    def _holds_text(self, node: ast.expr) -> bool:
+        """Whether a variable for a device surely holds text like "cuda:1"."""
+        if not isinstance(node, (ast.Name, ast.Attribute)) or "dev" not in (key_of(node) or "").lower():
+            return False
+        options = self.values.of(node).options
+        known = [o.value if isinstance(o, Known) else o.contains for o in options]
+        return bool(known) and all(isinstance(text, str) and text.startswith("cuda:") for text in known)
 
     def _short(self, node: ast.expr) -> str:
         text = self.module.source(node)

@@ -80,12 +80,22 @@ class GpuSearch:
         for kind in ("set", "built", "used"):
             search = self._of_kind(call, [one for one in found if one.kind == kind], facts, single)
             if search.device is not None:
-                return search
+                used = [one for one in found if one.kind == "used" and kind == "built"]
+                return self._agreed(search, self._of_kind(call, used, facts, single))
             candidates += search.candidates
             reason = reason or search.reason
             if kind == "set" and reason:
                 break
         return Search(None, reason, tuple(dict.fromkeys(candidates)))
+
+    def _agreed(self, built: Search, used: Search) -> Search:
+        """A device that is built, unless something is surely put on another one."""
+        if used.device is None or built.device is None:
+            return built
+        if "" in (indices := {built.device.index, used.device.index}) or len(indices) == 1:
+            return built
+        shown = [f"{one.text} ({one.evidence})" for one in (built.device, used.device)]
+        return Search(None, f"this code shows several GPUs: {', '.join(shown)}", (*built.candidates, *used.candidates))
 
     def _of_kind(self, call: ast.Call, evidence: list[Evidence], facts: Facts, single: bool) -> Search:
         known = [(one, self.status(one.node, call, facts)) for one in evidence]
