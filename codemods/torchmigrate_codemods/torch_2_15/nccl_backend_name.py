@@ -9,6 +9,7 @@ from typing import ClassVar
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Replace
 from torchmigrate.module import Module
+from torchmigrate.possible import Known
 from torchmigrate_codemods.nccl_groups import Facts
 from torchmigrate_codemods.nccl_inits import LAZY
 from torchmigrate_codemods.origins import origins
@@ -28,7 +29,8 @@ class NcclBackendName(Codemod):
 
     `== "nccl"` (also `is dist.Backend.NCCL`, on lower-cased names, through a variable) becomes `.startswith("nccl")`,
     `!=` its negation, and `in ("nccl", "gloo")` gets "nccl-lazy" as well; a variable that may be None is asked with
-    `in`. Tables that are looked up with the name, and `match`, are reported.
+    `in`. A constant that stands for "nccl", of this file or imported from the project, counts as well. Tables that are
+    looked up with the name, and `match`, are reported.
 
     Left alone: `"nccl" in dist.get_backend()`, comparisons with other backends, and names that do not come from
     `dist.get_backend`. Names such as "cpu:gloo,cuda:nccl" begin with neither and are as before.
@@ -62,12 +64,14 @@ class NcclBackendName(Codemod):
         if not isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
             return
         for name, other in ((left, right), (right, left)):
-            if _is_nccl(module, other) and _is_name(module, name):
-                text = module.source(other) if isinstance(other, ast.Constant) else '"nccl"'
+            if _is_name(module, name) and _is_nccl(module, other):
+                text = '"nccl"' if _is_enum(module, other) else module.source(other)
                 positive = isinstance(operator, (ast.Eq, ast.Is))
                 code = f"{'' if positive else 'not '}$name.startswith({text})"
                 if _may_be_none(module, name):
-                    lazy = text.replace("nccl", LAZY).replace("NCCL", LAZY.upper())
+                    lazy = f'"{LAZY}"'
+                    if isinstance(other, ast.Constant):
+                        lazy = text.replace("nccl", LAZY).replace("NCCL", LAZY.upper())
                     code = f"$name {'in' if positive else 'not in'} ({text}, {lazy})"
                 yield self.change(node, Replace(node, code, (("name", name),)), message=_SAYS)
                 return
@@ -87,6 +91,12 @@ class NcclBackendName(Codemod):
 def _is_nccl(module: Module, node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return node.value in ("nccl", "NCCL")
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return False
+    return _is_enum(module, node) or module.values.of(node).options == frozenset({Known("nccl")})
+
+
+def _is_enum(module: Module, node: ast.expr) -> bool:
     return isinstance(node, (ast.Name, ast.Attribute)) and module.refers_to(node, *_ENUM)
 
 
