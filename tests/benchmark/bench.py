@@ -85,10 +85,8 @@ def compare(pair: Pair, runs: int, environment: Mapping[str, str]) -> bool:
     cpu = statistics.median(a.cpu for a in ours) / max(statistics.median(b.cpu for b in theirs), 0.001)
     met = not pair.goal or wall <= pair.goal
     goal = f"{pair.goal:.2f}" if pair.goal else "-"
-    print(
-        f"  {pair.name:36} {spread(ours):>23} {spread(theirs):>23} {wall:7.2f} {cpu:7.2f} {goal:>7}{'' if met else '  ABOVE'}",
-        flush=True,
-    )
+    factors = f"{wall:7.2f} {cpu:7.2f} {goal:>7}{'' if met else '  ABOVE'}"
+    print(f"  {pair.name:36} {spread(ours):>23} {spread(theirs):>23} {factors}", flush=True)
     return met
 
 
