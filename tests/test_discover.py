@@ -218,7 +218,7 @@ class TestGit:
         assert sorted(files(settings("git", changed_since="main"))) == ["edited.py", "new.py", "sub/other.py"]
         assert files(settings("git", "sub", changed_since="main")) == ["sub/other.py"]
         for reference in ("no-such-branch", "--output=x"):
-            with pytest.raises(UsageError, match="--changed-since"):
+            with pytest.raises(UsageError, match=f"--changed-since {reference}: fatal: bad revision"):
                 files(settings("git", changed_since=reference))
 
     def test_changed_since_needs_a_repository(self, here: Path) -> None:
@@ -295,7 +295,10 @@ class TestPaths:
         (here / "list").write_text(separator.join(["a.py", "./b c.py", "d.md"]) + separator)
         assert files(settings("git", files_from="list")) == ["a.py", "b c.py"]
         (here / "list").write_text("gone.py\n")
-        with pytest.raises(UsageError, match=r"no such file: gone\.py \(listed in list\)"):
+        with pytest.raises(UsageError, match=r"no such file: gone\.py \(listed in list\)$"):
+            files(settings("git", files_from="list"))
+        (here / "list").write_text('"caf\\303\\251.py"\n')
+        with pytest.raises(UsageError, match=r"\(listed in list\); git ls-files and git diff quote no names with -z"):
             files(settings("git", files_from="list"))
 
     @pytest.mark.parametrize("way", ALWAYS)

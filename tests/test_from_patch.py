@@ -105,6 +105,12 @@ def test_a_patch_of_other_files_is_refused(shell: Shell) -> None:
     assert "more or fewer lines" in err
 
 
+def test_what_is_no_patch_is_refused(shell: Shell) -> None:
+    assert take(shell, [b"{}\n"]) == (2, "error: ../less.patch:1: this is no patch\n")
+    code, err = take(shell, [patch(shell)[0]])
+    assert (code, "Wrote nothing" in err) == (1, True)
+
+
 def test_a_look_writes_nothing(shell: Shell) -> None:
     pieces = patch(shell)
     before = shell.contents()

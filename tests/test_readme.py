@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -62,6 +63,20 @@ def test_the_commands_that_are_shown_exist() -> None:
     named = re.findall(r"torchmigrate (\w+)", console)
     assert named
     assert set(named) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_mentioned(command: str) -> None:
+    assert re.search(rf"\btorchmigrate {command}\b|`{command}`", README)
+
+
+def test_the_patch_that_is_shown_applies_though_places_for_a_person_are_left(tmp_path: Path) -> None:
+    (line,) = (line for line in "".join(blocks("console")).splitlines() if "git apply" in line)
+    shutil.copytree(ROOT / "fixtures/demo", tmp_path / "demo")
+    command = line.removeprefix("$ ").replace("torchmigrate", f"'{sys.executable}' -m torchmigrate")
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path / "demo", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "device_id=" in (tmp_path / "demo/larch/parallel/start.py").read_text(encoding="utf-8")
 
 
 def test_the_configuration_that_is_shown_is_valid(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ SKIPPED = frozenset(
     | {"site-packages", "dist-packages"}
 )
 """Folders that hold no source of the project. A folder with a `pyvenv.cfg` is left out too, whatever its name."""
+_QUOTED = "; git ls-files and git diff quote no names with -z"
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 BATCH = 512
 
@@ -171,7 +172,7 @@ class Discovery:
         """The paths in a file of paths, one a line or NUL-separated, of the kinds that are looked for."""
         for path in read_list(source):
             if not os.path.lexists(path):
-                raise UsageError(f"no such file: {path} (listed in {source})")
+                raise UsageError(f"no such file: {path} (listed in {source})" + _QUOTED * path.startswith('"'))
             if not os.path.isdir(path) and self._is_offered(path):
                 yield shown_path(path)
 

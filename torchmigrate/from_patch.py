@@ -83,6 +83,8 @@ def read(data: bytes) -> list[Kept]:
             at = end
             continue
         at += 1
+    if not found and data.strip() and not any(line.startswith((b"diff --git ", b"--- ")) for line in lines):
+        raise Refused(1, "this is no patch")
     return [Kept(name, tuple(hunks), tuple(places)) for name, (hunks, places) in found.items()]
 
 

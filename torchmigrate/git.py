@@ -119,7 +119,7 @@ def is_ignored(folder: str) -> bool:
 
 def changed_since(folder: str, reference: str) -> list[bytes]:
     """Tracked files below a folder that differ from where `reference` and HEAD parted. Raises GitError."""
-    commit = run(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}").strip()
+    commit = run(folder, "rev-list", "-n1", "--end-of-options", f"{reference}^{{commit}}", "--").strip()
     base = run(folder, "merge-base", commit.decode("ascii"), "HEAD").strip().decode("ascii")
     listed = run(folder, "diff", "--name-only", "-z", "--relative", "--no-renames", "--diff-filter=d", base, "--", ".")
     return [name for name in listed.split(b"\0") if name]
