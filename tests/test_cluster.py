@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -34,7 +35,9 @@ class Cluster:
     def start(self) -> None:
         where = self._shell.folder.parent
         described = where / "scheduler.json"
-        self._run(SCHEDULER, "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(described))
+        self.scheduler = self._run(
+            SCHEDULER, "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(described)
+        )
         self._until(lambda: described.exists() and described.stat().st_size > 0)
         time.sleep(0.2)
         text = described.read_text()
@@ -126,6 +129,34 @@ def test_the_same_result_though_a_worker_is_lost(shell: Shell, cluster: Cluster)
         assert names[0] == names[1]
     for patch in (shell.folder / "local" / "patches").iterdir():
         assert (shell.folder / "far" / "patches" / patch.name).read_bytes() == patch.read_bytes()
+
+
+def test_a_lost_scheduler_ends_the_run_and_keeps_what_is_done(shell: Shell, cluster: Cluster) -> None:
+    base = shell.folder.parent / "repositories"
+    members = [fleets.healthy(base, n) for n in range(1, 8)]
+    (shell.folder / "fleet.toml").write_text(fleets.listed(members), encoding="utf-8")
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "torchmigrate", "bulk", "fleet.toml", *TOYS, "--verify", "sleep 2"),
+            *("--engine", cluster.address),
+        ],
+        cwd=shell.folder,
+        env=environment(shell.state, **fleets.IDENTITY),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    state = shell.folder / "torchmigrate-work" / "state"
+    until = time.monotonic() + 120
+    while not (state.exists() and list(state.iterdir())):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    cluster.scheduler.kill()
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err.decode().startswith("error: the Dask scheduler is lost: ")
+    assert b"Traceback" not in err
+    totals = json.loads((shell.folder / "torchmigrate-work" / "result.json").read_text())["totals"]
+    assert 1 <= totals["done"] < 7
 
 
 def test_without_a_scheduler_or_a_worker(shell: Shell) -> None:

@@ -6,6 +6,7 @@ once. Needs the extra: pip install 'torchmigrate[dask]', here and on every worke
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -30,6 +31,9 @@ class Cluster:
             import distributed
         except ImportError:
             raise UsageError("--engine needs Dask: pip install 'torchmigrate[dask]'") from None
+        # What it logs about a lost scheduler are tracebacks; the user is told in our words.
+        for name in ("distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             self._client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:

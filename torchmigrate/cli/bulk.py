@@ -13,6 +13,7 @@ from torchmigrate.cli import options, terminal
 from torchmigrate.cli.reporting import Reports, report_flags
 from torchmigrate.cli.sections import Command
 from torchmigrate.commits import KINDS
+from torchmigrate.model import UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, PENDING
 
@@ -73,6 +74,7 @@ def bulk(fleet: str, **given: Any) -> int:
             engine = run.local(order, wanted, given["jobs"])
         progress = terminal.Progress(quiet=quiet)
         interrupted = False
+        stopped: UsageError | None = None
         try:
             for repository, result in run.carry_out(
                 work,
@@ -89,8 +91,13 @@ def bulk(fleet: str, **given: Any) -> int:
                     terminal.say([text.one_line(f"{repository.name}: failed: {result['reason']} ({log})")])
         except KeyboardInterrupt:
             interrupted = True
+        except UsageError as error:
+            stopped = error
         finally:
             progress.clear()
+        if stopped is not None:
+            work.conclude(repositories)
+            raise stopped
         totals = state.ordered(work.conclude(repositories))
         notes = _show(work, repositories, reports, written=bool(given["branch"] or given["in_place"]))
     finally:

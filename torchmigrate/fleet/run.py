@@ -9,6 +9,7 @@ from typing import Any
 from torchmigrate.fleet import FAILED, RUN, Order, Outcome, Repository, RepositoryResult, Task
 from torchmigrate.fleet.state import Work
 from torchmigrate.fleet.supervise import GRACE, prepare
+from torchmigrate.model import UsageError
 from torchmigrate.pool import Engine, Failure, Pool, Prepare
 
 SPARE = 60.0
@@ -62,7 +63,11 @@ def carry_out(
         for task, outcome in engine.run(tasks()):
             if isinstance(outcome, Failure):
                 outcome = _lost(task.repository, outcome)
-            result = work.keep(task.repository, outcome)
+            try:
+                result = work.keep(task.repository, outcome)
+            except OSError as error:
+                said = f"cannot keep the result of {task.repository.name}: {error.strerror or error}"
+                raise UsageError(f"{said}\n       run again to take up what is missing") from None
             has_failed = result["status"] == FAILED
             counts = Counts(
                 counts.wanted,

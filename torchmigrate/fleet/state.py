@@ -108,10 +108,13 @@ class Work:
         totals: Counter[str] = Counter()
         path = self.folder / "result.json"
         temporary = self.folder / "scratch" / "result.json"
-        with open(temporary, "wb") as file:
-            for chunk in self._document(repositories, totals):
-                file.write(chunk)
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb") as file:
+                for chunk in self._document(repositories, totals):
+                    file.write(chunk)
+            os.replace(temporary, path)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
         return totals
 
     def _document(self, repositories: Iterable[Repository], totals: Counter[str]) -> Iterator[bytes]:
