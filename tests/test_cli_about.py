@@ -12,7 +12,7 @@ from commandline import TOYS, Shell, environment
 
 from torchmigrate import __version__, registry
 from torchmigrate.cli import COMMANDS
-from torchmigrate.cli.explain import page
+from torchmigrate.cli.explain import example, page
 from torchmigrate.codemod import Codemod, title
 
 
@@ -95,6 +95,19 @@ def test_every_installed_rule_explains_itself(rule: type[Codemod]) -> None:
     assert lines[0].startswith(f"{rule.code} {rule.name} (")
     assert title(rule) in " ".join(lines)
     assert max(map(len, lines)) <= 130
+    assert "https://github.com/pytorch/pytorch/" in lines[-1]
+
+
+@pytest.mark.parametrize("rule", registry.load().codemods, ids=lambda rule: rule.code)
+def test_every_installed_rule_shows_an_example(rule: type[Codemod]) -> None:
+    shown = list(example(rule))
+    fixtures = Path(__file__).resolve().parent.parent / "fixtures" / "torch_2_15" / rule.name.replace("-", "_")
+    if (fixtures / "rewrite").is_dir():
+        assert shown[0] == "Before and after:"
+        assert any(line.startswith(("  +", "  -")) for line in shown)
+    else:
+        assert shown[0].startswith("For example, in ")
+        assert any(line.startswith("  -> line ") for line in shown)
 
 
 def test_config_shows_values_and_where_they_come_from(shell: Shell) -> None:

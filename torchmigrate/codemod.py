@@ -124,7 +124,9 @@ class Codemod:
     gathers: ClassVar[bool] = False
     reference: ClassVar[str] = ""
     example: ClassVar[str] = ""
-    """Code that the rule changes, a few lines; `explain` shows what becomes of it."""
+    """Code that the rule changes or reports, a few lines; `explain` shows what becomes of it."""
+    example_path: ClassVar[str] = "example.py"
+    """What the file of the example is called, which says its format."""
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
         self.settings = {name: option.default for name, option in self.options.items()} | dict(options or {})

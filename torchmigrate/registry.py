@@ -100,8 +100,7 @@ class Registry(Generic[R]):
         UsageError for an unknown word, and when no codemod is installed.
         """
         if not self.codemods:
-            failed = "".join(f"\n{error.path}: {error.code} {error.message}" for error in self.errors)
-            raise UsageError(NONE_INSTALLED + failed)
+            raise UsageError(self._none())
         wanted, unwanted = _words(select), _words(ignore)
         for option, words in (("--select", wanted), ("--ignore", unwanted)):
             for word in words:
@@ -124,7 +123,10 @@ class Registry(Generic[R]):
         for codemod in self.codemods:
             if word.casefold() in {codemod.code.casefold(), codemod.name.casefold()}:
                 return codemod
-        raise UsageError(self._unknown(word, None) if self.codemods else NONE_INSTALLED)
+        raise UsageError(self._unknown(word, None) if self.codemods else self._none())
+
+    def _none(self) -> str:
+        return NONE_INSTALLED + "".join(f"\n{error.path}: {error.code} {error.message}" for error in self.errors)
 
     def _unknown(self, word: str, option: str | None) -> str:
         import difflib

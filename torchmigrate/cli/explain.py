@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Iterator
 
 import click
@@ -22,15 +23,27 @@ def explain(code: str, load: tuple[str, ...]) -> int:
     return 0
 
 
-def example(rule: type[Codemod]) -> list[str]:
-    """What becomes of a rule's example, as the lines of a diff; made by the rule itself."""
-    from torchmigrate import diff, engine
-    from torchmigrate.model import EVERYTHING, Project
+def example(rule: type[Codemod]) -> Iterator[str]:
+    """What becomes of a rule's example: a diff, or the code and what is reported there; made by the rule itself."""
+    from torchmigrate import diff, discover, engine
+    from torchmigrate.model import EVERYTHING, Outcome, Project
 
-    before = (inspect.cleandoc(rule.example) + "\n").encode()
-    result = engine.process("example.py", before, [rule()], Project(), EVERYTHING)
-    hunks = diff.hunks(before, result.after or before, context=len(before))
-    return [line.decode().rstrip("\n") for hunk in hunks for line in hunk.lines]
+    text = inspect.cleandoc(rule.example) + "\n"
+    before, kind = text.encode(), discover.kind_of(rule.example_path) or "python"
+    result = engine.process(rule.example_path, before, [rule()], Project(), EVERYTHING, kind)
+    if result.after is None:
+        yield f"For example, in {rule.example_path}:"
+        yield from (f"   {line}" for line in text.splitlines())
+    else:
+        yield "Before and after:"
+        for hunk in diff.hunks(before, result.after, context=len(before)):
+            yield from (f"  {line.decode()}".rstrip() for line in hunk.lines)
+    for found in result.findings:
+        if found.outcome is Outcome.REPORT:
+            said = f"line {found.span.line}: {found.message}"
+            yield from textwrap.wrap(
+                said, 110, initial_indent="  -> ", subsequent_indent="     ", break_on_hyphens=False
+            )
 
 
 def page(rule: type[Codemod]) -> Iterator[str]:
@@ -40,8 +53,7 @@ def page(rule: type[Codemod]) -> Iterator[str]:
     yield from inspect.cleandoc(rule.__doc__ or "").splitlines()
     if rule.example:
         yield ""
-        yield "Before and after:"
-        yield from (f"  {line}".rstrip() for line in example(rule))
+        yield from example(rule)
     if rule.options:
         yield ""
         yield f"Options, in [tool.torchmigrate.{rule.code}]:"

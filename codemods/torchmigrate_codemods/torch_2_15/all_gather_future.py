@@ -59,6 +59,15 @@ class AllGatherFuture(Codemod):
     triggers = (b"get_future", b".result()")
     requires: ClassVar = {b"": (rb"gather|scatter|barrier|coalesc",)}
     reference = "https://github.com/pytorch/pytorch/issues/68478"
+    example = """
+    import torch
+    import torch.distributed as dist
+
+    def gather(x, world_size):
+        outs = [torch.empty_like(x) for _ in range(world_size)]
+        fut = dist.all_gather(outs, x, async_op=True).get_future()
+        return sum(fut.wait()[0])
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """One change for the reads of each call, a report for each read that cannot be rewritten."""

@@ -31,6 +31,12 @@ class BackendPrivates(Codemod):
     code, name, area = "TM809", "backend-privates", "distributed"
     triggers = (b"_is_safe_to_split", _OLD.encode())
     reference = RELEASE_NOTES
+    example = """
+    from torch.distributed import distributed_c10d
+
+    if distributed_c10d._is_safe_to_split():
+        split()
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use that does not ask first."""

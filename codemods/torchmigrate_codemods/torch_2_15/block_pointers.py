@@ -25,6 +25,11 @@ class BlockPointers(Codemod):
     code, name, area = "TM815", "block-pointers", "compile"
     triggers = (b"use_block_ptr",)
     reference = RELEASE_NOTES
+    example = """
+    import torch._inductor.config as config
+
+    config.triton.use_block_ptr = True
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report places that turn the setting on."""

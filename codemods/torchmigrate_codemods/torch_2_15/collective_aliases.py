@@ -56,6 +56,11 @@ class CollectiveAliases(Codemod):
     triggers = (*(old.encode() for old in _PLAIN), *(old.encode() for old in _FUNCTIONAL_NAMES))
     default = False
     reference = "https://github.com/pytorch/pytorch/pull/193874"
+    example = """
+    import torch.distributed as dist
+
+    dist.all_gather_into_tensor(out, x)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """One change for each call by attribute, one for all calls of an imported name."""

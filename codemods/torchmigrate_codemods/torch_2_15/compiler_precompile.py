@@ -29,6 +29,11 @@ class CompilerPrecompile(Codemod):
     triggers = (b"compiler.precompile", b"compiler import precompile", b", precompile", b"\n    precompile")
     requires: ClassVar = {b"": (leads_to("compiler"),)}
     reference = RELEASE_NOTES
+    example = """
+    import torch
+
+    torch.compiler.precompile(model, (x,))
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report each read that is not a use of the new module."""

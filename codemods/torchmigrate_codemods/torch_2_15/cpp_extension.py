@@ -46,6 +46,13 @@ class CppExtension(Codemod):
     text_triggers = (b"ProcessGroupNCCL",)
     formats = frozenset({"python", "cpp"})
     reference = RELEASE_NOTES
+    example_path = "setup.py"
+    example = """
+    from setuptools import setup
+    from torch.utils.cpp_extension import CUDAExtension
+
+    setup(ext_modules=[CUDAExtension("ops", ["ops.cu"])])
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Calls that build or load an extension."""

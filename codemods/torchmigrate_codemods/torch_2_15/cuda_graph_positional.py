@@ -34,6 +34,13 @@ class CudaGraphPositional(Codemod):
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
     triggers = (b"cuda.graph(", b"cuda.graph,", b"cuda.graph)", b"cuda.graphs", b"torch.cuda import")
     reference = RELEASE_NOTES
+    example = """
+    import torch
+
+    g = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(g, None, None, "global", False, True):
+        y = f(x)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for calls, partials and base class calls with six arguments by position."""

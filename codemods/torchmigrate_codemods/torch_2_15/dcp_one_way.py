@@ -65,6 +65,11 @@ class DcpOneWay(Codemod):
         )
     }
     reference = pull(175011)
+    example = """
+    import torch.distributed.checkpoint as dcp
+
+    dcp.save(state, checkpoint_id="step-100")
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report saves; where a file has none, the writers and planners that it makes."""

@@ -91,6 +91,15 @@ class DistErrorClass(Codemod):
         **dict.fromkeys(_CALLED, (rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",)),
     }
     reference = pull(192281)
+    example = """
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    try:
+        dist.all_reduce(x)
+    except dist.DistBackendError:
+        recover()
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report handlers, expectations of tests and texts."""

@@ -62,6 +62,11 @@ class FlightRecorderEnv(Codemod):
     )
     gathers = True
     reference = RELEASE_NOTES
+    example = """
+    import os
+
+    os.environ["TORCH_NCCL_TRACE_BUFFER_SIZE"] = "2000"
+    """
 
     def facts(self, module: Module) -> Iterator[tuple[str, object]]:
         """The variables that a file names without setting them."""

@@ -33,6 +33,12 @@ class FlightRecorderRead(Codemod):
     code, name, area = "TM110", "flight-recorder-read", "distributed"
     triggers = (b"_dump_nccl_trace", b"_dump_fr_trace")
     reference = pull(192233)
+    example = """
+    import pickle
+    from torch._C._distributed_c10d import _dump_nccl_trace
+
+    trace = pickle.loads(_dump_nccl_trace())
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use."""

@@ -62,6 +62,12 @@ class FsdpReduceDtype(Codemod):
         )
     }
     reference = "https://github.com/pytorch/pytorch/pull/194434"
+    example = """
+    import torch
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    fully_shard(model, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every policy, copy of a policy, subclass and use of removed internals."""

@@ -39,6 +39,11 @@ class FsspecModule(Codemod):
     code, name, area = "TM502", "fsspec-module", "checkpoint"
     triggers = (_OLD.encode(),)
     reference = pull(188698)
+    example = """
+    from torch.distributed.checkpoint._fsspec_filesystem import FsspecWriter
+
+    writer = FsspecWriter("s3://bucket/step-100")
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every import, report every other use."""

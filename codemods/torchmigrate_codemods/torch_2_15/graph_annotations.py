@@ -31,6 +31,11 @@ class GraphAnnotations(Codemod):
     code, name, area = "TM813", "graph-annotations", "cuda"
     triggers = (b"clear_kernel_annotations", b"_annotate_cuda_graph_trace")
     reference = RELEASE_NOTES
+    example = """
+    import torch
+
+    torch.cuda._annotate_cuda_graph_trace(trace)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use."""

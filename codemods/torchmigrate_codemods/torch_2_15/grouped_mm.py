@@ -50,6 +50,12 @@ class GroupedMm(Codemod):
         )
     }
     reference = "https://github.com/pytorch/pytorch/pull/166314"
+    example = """
+    import torch
+
+    def experts(x, w, offsets):
+        return torch._grouped_mm(x, w, offs=offsets)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """One plan for each call."""

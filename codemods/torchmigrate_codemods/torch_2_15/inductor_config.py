@@ -44,6 +44,12 @@ class InductorConfig(Codemod):
     code, name, area = "TM806", "inductor-config", "compile"
     triggers = tuple(name.encode() for name in (*_RENAMED, *sorted(_DEAD), "mixed_mm", "_cache_config_factory_keys"))
     reference = RELEASE_NOTES
+    example = """
+    from torch._inductor import config
+
+    config.mixed_mm_choice = "heuristic"
+    config.benchmark_epilogue_fusion = True
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every use of one of the settings."""

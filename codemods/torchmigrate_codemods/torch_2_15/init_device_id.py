@@ -9,7 +9,7 @@ from torchmigrate.calls import bind
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.flow import key_of
 from torchmigrate.module import CallSite, Module
-from torchmigrate_codemods.spellings import c10d
+from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.search import GpuSearch
 from torchmigrate_codemods.torch_2_15.init_device.site import INIT, RULE, InitSite
@@ -40,10 +40,20 @@ class InitDeviceId(Codemod):
     `new_group(backend="nccl")` beside a default group of gloo gets the device_id itself (torch 2.7). `set_device`
     stays: object collectives still use the current device. On torch 2.14 and older device_id makes the communicator
     at once, sends unbatched point-to-point messages one after another, and lets gloo subgroups hang: a project that
-    still supports those gets the change as unsafe.
+    still supports those gets the change as unsafe. TM102 looks for groups without device_id: run it in the same run
+    or before, not after this rule.
     """
 
     code, name, area = "TM101", "init-device-id", "distributed"
+    reference = RELEASE_NOTES
+    example = """
+    import torch
+    import torch.distributed as dist
+
+    def setup(local_rank):
+        torch.cuda.set_device(local_rank)
+        dist.init_process_group("nccl")
+    """
     triggers = (b"init_process_group", b"init_device_mesh")
 
     def check(self, module: Module) -> Iterator[Plan]:

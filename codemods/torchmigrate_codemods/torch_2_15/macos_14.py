@@ -51,6 +51,13 @@ class MacOs14(Codemod):
     formats = frozenset({"python", "shell", "yaml", "toml", "dockerfile", "env", "makefile", "cfg"})
     gathers = True
     reference = pull(188365)
+    example = """
+    import os
+    import torch
+
+    os.environ["MACOSX_DEPLOYMENT_TARGET"] = "13.3"
+    device = "mps" if torch.backends.mps.is_available() else "cpu"
+    """
 
     def facts(self, module: Module) -> Iterator[tuple[str, object]]:
         """Whether a file uses MPS."""

@@ -58,6 +58,14 @@ class MultiGpuProcess(Codemod):
         ),
     }
     reference = pull(192281)
+    example = """
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    for index in range(torch.cuda.device_count()):
+        dist.all_reduce(torch.ones(8, device=f"cuda:{index}"))
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report loops, pairs of devices and models on several devices."""

@@ -71,6 +71,14 @@ class NcclBackendClass(Codemod):
         *(one.encode() for one in sorted(_TELLING)),
     )
     reference = pull(192281)
+    example = """
+    import torch
+    import torch.distributed as dist
+
+    def is_nccl(group):
+        backend = group._get_backend(torch.device("cuda"))
+        return isinstance(backend, dist.ProcessGroupNCCL)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for uses of the class, then for members of backend objects."""

@@ -40,6 +40,13 @@ class NcclBackendName(Codemod):
     triggers = (b"get_backend",)
     requires: ClassVar = {b"": (rb"\bget_backend\b", rb"nccl|NCCL", leads_to("distributed"))}
     reference = pull(187508)
+    example = """
+    import torch.distributed as dist
+
+    group = dist.new_group(backend="nccl-lazy")
+    if dist.get_backend(group) == "nccl":
+        print("on GPUs")
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every comparison, if the project has anything on nccl-lazy."""

@@ -59,6 +59,12 @@ class NcclEnvDead(Codemod):
     triggers = tuple(name.encode() for name in (GONE, *LEGACY_ONLY))
     formats = frozenset({"python", "shell", "yaml", "toml", "json", "dockerfile", "env", "makefile", "cfg"})
     reference = RELEASE_NOTES
+    example = """
+    import os
+
+    os.environ["TORCH_NCCL_AVOID_RECORD_STREAMS"] = "1"
+    os.environ["TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"] = "1800"
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Remove the one that nothing reads, report the others."""

@@ -39,6 +39,8 @@ class NcclLazy(Codemod):
     under a lazy default are not lazy themselves. With `device_id` on the default group, which TM101 adds, the second
     form needs torch 2.15.
 
+    Run it together with TM101 or before it: afterwards it cannot tell a new device_id from one that was always there.
+
     Nothing is done where `device_id` was passed before (such code had the new behaviour already), for
     `batch_isend_irecv` alone, for two ranks that only talk to each other, and for other backends. What the code
     says across files (who sends, who starts the group) is gathered from the whole project; a rewrite that rests on
@@ -59,6 +61,15 @@ class NcclLazy(Codemod):
     )
     gathers = True
     reference = pull(187508)
+    example = """
+    import torch.distributed as dist
+
+    def step(x, y, rank, device):
+        dist.init_process_group("nccl")
+        dist.send(x, rank + 1)
+        dist.recv(y, rank - 1)
+        dist.all_reduce(x)
+    """
 
     def facts(self, module: Module) -> Iterable[tuple[str, object]]:
         """Who sends on which kind of group, who starts groups and how, and what nccl-lazy would hinder."""

@@ -86,6 +86,13 @@ class NcclLegacy(Codemod):
     formats = frozenset({"python", "shell", "yaml", "toml", "json", "dockerfile", "env", "makefile", "cfg", "cpp"})
     gathers = True
     reference = RELEASE_NOTES
+    example = """
+    import torch
+    import torch.distributed as dist
+
+    def setup(local_rank):
+        dist.init_process_group("nccl-legacy", device_id=torch.device("cuda", local_rank))
+    """
 
     # -- facts -------------------------------------------------------------------------------------------------
 

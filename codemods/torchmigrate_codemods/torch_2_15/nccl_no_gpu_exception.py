@@ -13,7 +13,7 @@ from torchmigrate.model import Safety
 from torchmigrate.module import Module
 from torchmigrate.possible import Known
 from torchmigrate.values import Facts, Values
-from torchmigrate_codemods.spellings import c10d
+from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of, is_nccl, surely_nccl
 from torchmigrate_codemods.torch_2_15.init_device.launches import cuda_is_certain
 from torchmigrate_codemods.torch_2_15.init_device.site import INIT
@@ -39,6 +39,15 @@ class NcclNoGpuException(Codemod):
     """
 
     code, name, area = "TM107", "nccl-no-gpu-exception", "distributed"
+    reference = RELEASE_NOTES
+    example = """
+    import torch.distributed as dist
+
+    try:
+        dist.init_process_group("nccl")
+    except ValueError:
+        dist.init_process_group("gloo")
+    """
     triggers = (b"init_process_group", *(text.encode() for text in _TEXTS))
 
     def check(self, module: Module) -> Iterator[Plan]:

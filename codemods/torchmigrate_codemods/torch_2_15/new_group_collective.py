@@ -12,7 +12,7 @@ from torchmigrate.flow import Condition
 from torchmigrate.module import CallSite, Module
 from torchmigrate.values import Values
 from torchmigrate_codemods.point_to_point import NEW_GROUP
-from torchmigrate_codemods.spellings import c10d
+from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.site import INIT
 
@@ -35,6 +35,15 @@ class NewGroupCollective(Codemod):
     """
 
     code, name, area = "TM108", "new-group-collective", "distributed"
+    reference = RELEASE_NOTES
+    example = """
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    if dist.get_rank() < 2:
+        pair = dist.new_group([0, 1], use_local_synchronization=True)
+        dist.all_reduce(x, group=pair)
+    """
     triggers = (b"new_group",)
 
     def check(self, module: Module) -> Iterator[Plan]:

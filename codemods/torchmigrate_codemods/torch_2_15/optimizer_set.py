@@ -39,6 +39,13 @@ class OptimizerSet(Codemod):
     # Not b"torch.optim": one file in twenty of a training repository has it, and nearly none a set.
     triggers = tuple(one.encode() for one in (*_SETS, *_NAMED))
     reference = RELEASE_NOTES
+    example = """
+    import torch
+
+    params = {p for p in model.parameters() if p.requires_grad}
+    torch.optim.SGD(params, lr=0.1)
+    torch.optim.SGD(set(model.parameters()), lr=0.1)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every optimizer that is given a set."""

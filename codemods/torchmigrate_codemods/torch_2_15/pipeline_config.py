@@ -33,6 +33,11 @@ class PipelineConfig(Codemod):
     code, name, area = "TM805", "pipeline-config", "distributed"
     triggers = (_OLD.encode(),)
     reference = RELEASE_NOTES
+    example = """
+    import torch.distributed.config as config
+
+    config.pipeline_per_direction_p2p = True
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every use of the old name."""

@@ -26,6 +26,9 @@ class ProfilerCupti(Codemod):
     triggers = (b"_cupti",)
     requires: ClassVar = {b"": (rb"\b_cupti\b",)}
     reference = RELEASE_NOTES
+    example = """
+    from torch.profiler import _cupti
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use."""

@@ -40,6 +40,14 @@ class ProfilerMetadata(Codemod):
     code, name, area = "TM802", "profiler-metadata", "profiler"
     triggers = (b"metadata_json", b"event_metadata")
     reference = pull(178901)
+    example = """
+    import torch
+
+    with torch.profiler.profile() as prof:
+        step()
+    for event in prof.events():
+        print(event.metadata_json)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report reads of the two attributes."""

@@ -25,6 +25,11 @@ class ProfilerNvprof(Codemod):
     code, name, area = "TM803", "profiler-nvprof", "profiler"
     triggers = (b"nvprof", b"EnforceUnique")
     reference = RELEASE_NOTES
+    example = """
+    from torch.autograd.profiler import load_nvprof
+
+    events = load_nvprof("trace.prof")
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use."""

@@ -91,6 +91,13 @@ class Python310(Codemod):
     )
     formats = frozenset({"python", "toml", "cfg", "yaml", "json", "dockerfile", "shell", "env", "version", "makefile"})
     reference = "https://github.com/pytorch/pytorch/issues/197242"
+    example_path = "pyproject.toml"
+    example = """
+    [project]
+    name = "trainer"
+    requires-python = ">=3.10"
+    dependencies = ["torch>=2.15"]
+    """
 
     # -- Python: setup.py and noxfile.py -----------------------------------------------------------------------
 

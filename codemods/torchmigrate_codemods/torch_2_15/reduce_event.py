@@ -24,6 +24,11 @@ class ReduceEvent(Codemod):
     code, name, area = "TM811", "reduce-event", "multiprocessing"
     triggers = (b"reduce_event",)
     reference = RELEASE_NOTES
+    example = """
+    from torch.multiprocessing.reductions import reduce_event
+
+    handle = reduce_event(event)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report every use."""

@@ -21,6 +21,12 @@ class ReloadTorch(Codemod):
     code, name, area = "TM810", "reload-torch", "python"
     triggers = (b"reload(torch)", b"reload(th)", b"reload(pt)")
     reference = RELEASE_NOTES
+    example = """
+    import importlib
+    import torch
+
+    importlib.reload(torch)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report calls of reload with torch itself."""

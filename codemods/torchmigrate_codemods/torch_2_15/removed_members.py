@@ -26,6 +26,12 @@ class RemovedMembers(Codemod):
     code, name, area = "TM814", "removed-members", "python"
     triggers = (b"evaluate_symexpr", b"xpu.MemPool", b"xpu import", b"xpu.memory")
     reference = RELEASE_NOTES
+    example = """
+    import torch
+
+    pool = torch.xpu.MemPool()
+    print(pool.allocator)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Report reads of the two members."""

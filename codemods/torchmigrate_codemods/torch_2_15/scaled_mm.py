@@ -56,6 +56,13 @@ class ScaledMm(Codemod):
         )
     }
     reference = "https://github.com/pytorch/pytorch/pull/164142"
+    example = """
+    import torch
+
+    def linear(x, w):
+        one = torch.tensor(1.0, device="cuda")
+        return torch._scaled_mm(x, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """One plan for each call and each reference."""

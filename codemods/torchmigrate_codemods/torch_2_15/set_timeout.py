@@ -31,6 +31,12 @@ class SetTimeout(Codemod):
     code, name, area = "TM808", "set-timeout", "distributed"
     triggers = (_OLD.encode(),)
     reference = RELEASE_NOTES
+    example = """
+    from datetime import timedelta
+    from torch.distributed import distributed_c10d
+
+    distributed_c10d._set_pg_timeout(timedelta(minutes=5), group)
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every use by attribute, and for every import by name."""

@@ -79,6 +79,10 @@ class TorchPins(Codemod):
         {"python", "requirements", "toml", "cfg", "yaml", "json", "shell", "dockerfile", "makefile", "env"}
     )
     reference = RELEASE_NOTES
+    example_path = "requirements.txt"
+    example = """
+    torch==2.14.1
+    """
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Requirements as strings in setup.py and in tables of dependencies."""
