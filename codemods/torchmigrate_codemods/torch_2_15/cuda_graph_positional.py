@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Keep, RewriteCall
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate_codemods.spellings import RELEASE_NOTES
+from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
 
 _GRAPH = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 _MOVED, _KEYWORD = 5, "check_input_liveness"
@@ -32,7 +33,8 @@ class CudaGraphPositional(Codemod):
     """
 
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
-    triggers = (b"cuda.graph(", b"cuda.graph,", b"cuda.graph)", b"cuda.graphs", b"torch.cuda import")
+    triggers = (b"cuda",)
+    requires: ClassVar = {b"": (rb"\bgraph\s*[(,)]|\bgraphs\b", leads_to("cuda"))}
     reference = RELEASE_NOTES
     example = """
     import torch

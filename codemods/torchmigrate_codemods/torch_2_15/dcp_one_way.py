@@ -58,11 +58,13 @@ class DcpOneWay(Codemod):
     """
 
     code, name, area = "TM501", "dcp-one-way", "checkpoint"
-    triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver", b"checkpoint as dcp")
+    triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver")
+    triggers += (b"dist.checkpoint", b"torch.distributed import (")
     requires: ClassVar = {
+        b"torch.distributed import (": (rb"torch\.distributed import \([^)]*\bcheckpoint\b",),
         b"": (
             rb"\b_?(?:async_)?save(?:_state_dict)?\b|torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner",
-        )
+        ),
     }
     reference = pull(175011)
     example = """

@@ -11,7 +11,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_inits import backend, inits
 from torchmigrate_codemods.point_to_point import COLLECTIVES
-from torchmigrate_codemods.spellings import c10d, pull
+from torchmigrate_codemods.spellings import c10d, leads_to, pull
 
 _DIST_ERROR = ("torch.distributed.DistBackendError", "torch._C._DistBackendError")
 _WIDE = frozenset({"RuntimeError", "Exception", "BaseException"})
@@ -53,9 +53,11 @@ _SCALED = (
     "torch.nn.functional.scaled_mm, which takes the place of torch._scaled_mm, raises ValueError where the old call "
     "raised RuntimeError (alignment, bias, recipe); catch both"
 )
-_CALLED = (
-    *(b"dist.all_reduce(", b"distributed.all_reduce(", b"dist.all_gather(", b"dist.broadcast(", b"dist.recv("),
-    *(b"distributed.recv(", b"irecv"),
+_CALLED = (b"all_reduce", b"all_gather", b"broadcast", b"recv")
+_HANDLED = (
+    rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",
+    rb"\b(?:all_reduce|all_gather|broadcast|i?recv)\b",
+    leads_to("distributed"),
 )
 
 
@@ -88,7 +90,7 @@ class DistErrorClass(Codemod):
     )
     requires: ClassVar = {
         b"_scaled_mm": (b"RuntimeError",),
-        **dict.fromkeys(_CALLED, (rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",)),
+        **dict.fromkeys(_CALLED, _HANDLED),
     }
     reference = pull(192281)
     example = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from torchmigrate.calls import Binding
 from torchmigrate.codemod import Codemod, Plan
@@ -15,6 +16,7 @@ from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, inits, lazy_c
 from torchmigrate_codemods.point_to_point import Traffic, traffic
 from torchmigrate_codemods.spellings import pull
 
+_SENT = (b"send", b"recv")
 _HANGS = (
     "with the nccl of torch 2.15 all traffic of a group shares one communicator, so a send waits for those to other "
     "peers and for collectives, and may hang"
@@ -55,10 +57,10 @@ class NcclLazy(Codemod):
 
     code, name, area = "TM102", "nccl-lazy", "distributed"
     triggers = (
-        *(b"init_process_group", b"new_group", b"isend", b"irecv", b"dist.send(", b"dist.recv(", b"distributed.send("),
-        *(b"distributed.recv(", b"c10d.send(", b"c10d.recv(", b"import send", b"import recv", b"PipelineStage"),
-        *(b"build_stage", LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
+        *(b"init_process_group", b"new_group", b"isend", b"irecv", *_SENT, b"PipelineStage", b"build_stage"),
+        *(LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
     )
+    requires: ClassVar = dict.fromkeys(_SENT, (rb"\b(?:send|recv)\b", rb"\btorch\b"))
     gathers = True
     reference = pull(187508)
     example = """

@@ -5,19 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Replace
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate_codemods.spellings import RELEASE_NOTES
+from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
 
 _OPTIMIZER = re.compile(r"torch\.optim\.(?:\w+\.)?[A-Z]\w*")
-_SETS = ("SGD(set(", "dam(set(", "damW(set(", "dagrad(set(", "delta(set(", "prop(set(", "BFGS(set(", "Muon(set(")
-_NAMED = (
-    *("params = set(", "parameters = set(", "params=set(", "parameters=set(", "({p for", "({param for"),
-    *("set(p for", "set(param for", "set(model.parameters", "set(self.parameters", "set(net.parameters"),
-)
 _WARNS = "torch 2.15 warns when an optimizer's parameters are a set, whose order changes between runs"
 
 
@@ -37,7 +33,8 @@ class OptimizerSet(Codemod):
 
     code, name, area = "TM801", "optimizer-set", "optim"
     # Not b"torch.optim": one file in twenty of a training repository has it, and nearly none a set.
-    triggers = tuple(one.encode() for one in (*_SETS, *_NAMED))
+    triggers = (b"optim",)
+    requires: ClassVar = {b"": (rb"\bset\s*\(|\{\s*\*?\w[\w.]*\s*(?:,|\}|for\b)", leads_to("optim"))}
     reference = RELEASE_NOTES
     example = """
     import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
@@ -19,7 +20,8 @@ class ReloadTorch(Codemod):
     """
 
     code, name, area = "TM810", "reload-torch", "python"
-    triggers = (b"reload(torch)", b"reload(th)", b"reload(pt)")
+    triggers = (b"reload",)
+    requires: ClassVar = {b"": (rb"\breload\s*\(\s*\w+\s*\)", rb"\bimport\s+(?:[\w., ]*\W)?torch\b")}
     reference = RELEASE_NOTES
     example = """
     import importlib
