@@ -232,6 +232,8 @@ class GpuSearch:
                 search = self._from_class(call, function, single)
             if search.device is None and not search.reason:
                 search = self._from_launch(call, function)
+            if search.device is None and not search.reason:
+                search = self._from_module(call, single)
             return search
         except Refused as why:
             return Search(None, f"the GPU {why}")
@@ -347,6 +349,19 @@ class GpuSearch:
         flow = self.module.flow(method.body[0])
         conditions = [c for c in flow.conditions(one.node) if not c.fatal]
         return all(self.values.truth_of(c, Facts(cuda=True)) is c.truth for c in conditions)
+
+    def _from_module(self, call: ast.Call, single: bool) -> Search:
+        """What the module itself makes the current GPU when it is imported or run."""
+        facts = Facts(cuda=True)
+        flow = self.module.flow(self.module.tree.body[0])
+        found = [one for one in self.evidences.within(self.module.tree) if one.kind == "set"]
+        if len(found) != 1 or any(not condition.fatal for condition in flow.conditions(found[0].node)):
+            return Search()
+        if self.writer.constant(found[0].device, facts) and not single:
+            return Search()
+        device = self.writer.device(found[0], call, facts, before=False)
+        device = replace(device, sure=False, doubt="it is what the module sets when it is imported")
+        return Search(device, candidates=(device,))
 
     def _from_launch(self, call: ast.Call, function: FunctionNode) -> Search:
         """One process for each GPU, which itself sets LOCAL_RANK to its index: that is the GPU that torch takes too."""
