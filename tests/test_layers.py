@@ -37,7 +37,7 @@ LAYERS = (
         "flow",
         "compose",
     }
-    | {"transform", "carry", "declared", "effects", "evaluate", "functions", "possible"},
+    | {"transform", "carry", "declared", "effects", "evaluate", "functions", "possible", "questions"},
     {
         "notebook",
         "texts",

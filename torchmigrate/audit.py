@@ -16,31 +16,14 @@ from typing import Any
 from torchmigrate import inventory, plain
 from torchmigrate.codemod import Codemod
 from torchmigrate.model import FileResult, Finding, Project
+from torchmigrate.questions import INIT_WITH, INIT_WITHOUT, Advice, Question
 
-INIT_WITH, INIT_WITHOUT, GROUPS = "init-with-device-id", "init-without-device-id", "groups"
+GROUPS = "groups"
 LABELS = {
     INIT_WITH: "init_process_group with device_id",
     INIT_WITHOUT: "init_process_group without device_id",
     GROUPS: "further groups and meshes made",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One thing to know before an upgrade: how many places the named rules find. `key` is its name in JSON."""
-
-    key: str
-    label: str
-    rules: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """A line for projects of one kind: those for which `holds` says so of the counts and frameworks."""
-
-    kind: str
-    text: str
-    holds: Callable[[Mapping[str, int], Mapping[str, str]], bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,10 @@ class DcpOneWay(Codemod):
     """
 
     code, name, area = "TM501", "dcp-one-way", "checkpoint"
-    triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver")
-    triggers += (b"dist.checkpoint", b"torch.distributed import (")
+    triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver") + (
+        b"dist.checkpoint",
+        b"torch.distributed import (",
+    )
     requires: ClassVar = {
         b"torch.distributed import (": (rb"torch\.distributed import \([^)]*\bcheckpoint\b",),
         b"": (

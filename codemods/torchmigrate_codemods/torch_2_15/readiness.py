@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torchmigrate.audit import INIT_WITH, INIT_WITHOUT, Advice, Question
+from torchmigrate.questions import INIT_WITH, INIT_WITHOUT, Advice, Question
 
 QUESTIONS = (
     Question("several-gpus", "processes with several GPUs in one group", ("multi-gpu-process",)),
