@@ -58,8 +58,8 @@ class DcpOneWay(Codemod):
     """
 
     code, name, area = "TM501", "dcp-one-way", "checkpoint"
-    triggers = (b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver") + (
-        b"dist.checkpoint",
+    triggers = (
+        *(b"distributed.checkpoint", b"distributed import checkpoint", b"state_dict_saver", b"dist.checkpoint"),
         b"torch.distributed import (",
     )
     requires: ClassVar = {
