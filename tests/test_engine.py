@@ -465,6 +465,29 @@ def test_a_comment_that_silences_nothing_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("comment", "why"),
+    [
+        ("ignore", "no code of a rule is named"),
+        ("ignore known", "no code of a rule is named"),
+        ("ignore-file", "no code of a rule is named"),
+        ("ignore[]", "no code of a rule is named"),
+        ("ignore[set-a]", "set-a is no code of a rule"),
+        ("ignore[xx901]", "xx901 is no code of a rule"),
+    ],
+)
+def test_a_comment_that_can_silence_nothing_is_told(comment: str, why: str) -> None:
+    result = run(f"f(1)  # torchmigrate: {comment}\n", setting("a", "1"))
+    assert result.after == f"f(1, a=1)  # torchmigrate: {comment}\n".encode()
+    (error,) = result.errors
+    assert (error.code, error.line, error.column) == ("TM002", 1, 7)
+    assert error.message.startswith(f"this comment silences nothing: {why}; write ignore[CODE]")
+
+
+def test_a_word_that_only_begins_like_ignore_is_no_such_comment() -> None:
+    assert run("f(1)  # torchmigrate: ignored by nobody\n", setting("a", "1")).errors == ()
+
+
+@pytest.mark.parametrize(
     ("source", "after"),
     [
         pytest.param("f()\n", "# torchmigrate: ignore[XX901]\nf()\n", id="statement"),

@@ -185,11 +185,18 @@ def _plan(
             else:
                 offers.append(offer)
     codes = {codemod.code for codemod in codemods}
-    for comment, code in suppressions.unused(codes):
+    told = [(comment, f"unused suppression of {code}") for comment, code in suppressions.unused(codes)]
+    told += [(comment, _silences_nothing(word)) for comment, word in suppressions.without_codes()]
+    for comment, message in told:
         at = module.lines.starts[comment.line - 1] + comment.column - 1
         place = module.span(at, at)[0]
-        errors.append(FileError(path, place.line, place.column, "TM002", f"unused suppression of {code}"))
+        errors.append(FileError(path, place.line, place.column, "TM002", message))
     return offers, errors
+
+
+def _silences_nothing(word: str) -> str:
+    why = f"{word} is no code of a rule" if word else "no code of a rule is named"
+    return f"this comment silences nothing: {why}; write ignore[CODE], with the code of the finding"
 
 
 def _plans(module: Module, codemod: Codemod, kind: str) -> list[Plan]:

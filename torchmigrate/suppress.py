@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 MARK = "torchmigrate:"
 _COMMENT = re.compile(
-    r"(?:#|//)\s*torchmigrate:\s*ignore(?P<file>-file)?\s*\[(?P<codes>[^\]\n]*)\]\s*(?P<reason>[^\n\r]*)"
+    r"(?:#|//)\s*torchmigrate:\s*ignore(?P<file>-file)?\b(?:\s*\[(?P<codes>[^\]\n]*)\]\s*(?P<reason>[^\n\r]*))?"
 )
+_CODE = re.compile(r"[A-Z]+\d*")
 
 
 @dataclass(eq=False, slots=True)
@@ -56,10 +57,10 @@ class Suppressions:
             start = 0 if comments is None else comments.get(number)
             if start is None or (match := _COMMENT.search(line, start)) is None:
                 continue
-            codes = tuple(code.strip() for code in match["codes"].split(","))
+            codes = tuple(code.strip() for code in (match["codes"] or "").split(","))
             alone = not line[: match.start()].strip(" \t\f\"',")
             one = Suppression(
-                number, match.start() + 1, codes, match["reason"].strip(), match["file"] is not None, alone
+                number, match.start() + 1, codes, (match["reason"] or "").strip(), match["file"] is not None, alone
             )
             one.covers = _next_code_line(lines, number) if alone else number
             found.append(one)
@@ -73,6 +74,10 @@ class Suppressions:
                 one.used.add(code)
                 return one.reason
         return None
+
+    def without_codes(self) -> list[tuple[Suppression, str]]:
+        """Comments that can silence nothing, each with what is written where a code should be; empty for nothing."""
+        return [(one, name) for one in self.found for name in one.codes if not _CODE.fullmatch(name)]
 
     def unused(self, codes: set[str]) -> list[tuple[Suppression, str]]:
         """Comments that silenced nothing, with each code in them that one of the selected `codes` answers to."""
