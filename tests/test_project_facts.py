@@ -1,4 +1,4 @@
-"""What rules know from other files of a project: constants that are imported from its modules."""
+"""What rules know from other files of a project: constants of its modules, functions that start groups for others."""
 
 from __future__ import annotations
 
@@ -179,3 +179,94 @@ def test_apply_writes_what_check_said(shell: Shell) -> None:
     done = shell("apply", "--select", "TM101", "--yes")
     assert done.code == 0, done.err
     assert f"dist.init_process_group(BACKEND, {DEVICE})" in (shell.folder / "mypkg/main.py").read_text()
+
+
+WRAPPER = b"""\
+import torch.distributed as dist
+
+
+def setup_distributed(rank, backend="nccl"):
+    dist.init_process_group(backend, rank=rank)
+"""
+CALLER = """\
+import torch
+{imports}
+
+
+def main(local_rank):
+    torch.cuda.set_device(local_rank)
+    {call}
+"""
+
+
+def messages(shell: Shell, files: Mapping[str, bytes]) -> dict[str, list[tuple[int, str]]]:
+    """Line and message of what TM101 reports, by path."""
+    shell.write(files)
+    done = shell("check", "--select", "TM101", "--format", "json")
+    assert done.code in (0, 1), done.err
+    found: dict[str, list[tuple[int, str]]] = {}
+    for one in json.loads(done.out)["findings"]:
+        assert one["outcome"] == "report"
+        found.setdefault(one["path"], []).append((one["line"], one["message"]))
+    return found
+
+
+def caller(imports: str, call: str) -> bytes:
+    return CALLER.format(imports=imports, call=call).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "imports", "call"),
+    [
+        ("train.py", "from mypkg.comm import setup_distributed", "setup_distributed(local_rank)"),
+        ("train.py", "from mypkg.comm import setup_distributed as start", "start(local_rank)"),
+        ("train.py", "from mypkg import setup_distributed", 'setup_distributed(local_rank, backend="nccl")'),
+        ("train.py", "import mypkg.comm", "mypkg.comm.setup_distributed(local_rank, args.backend)"),
+        ("mypkg/train.py", "from .comm import setup_distributed", "setup_distributed(*both)"),
+        ("mypkg/sub/train.py", "from ..comm import setup_distributed", "setup_distributed(local_rank)"),
+        ("mypkg/train.py", "from . import comm", "comm.setup_distributed(local_rank)"),
+    ],
+)
+def test_a_wrapper_without_a_device_is_reported_where_it_is_called(
+    shell: Shell, path: str, imports: str, call: str
+) -> None:
+    given = messages(shell, {"mypkg/comm.py": WRAPPER, path: caller(imports, call)})
+    [(line, message)] = given[path]
+    assert line == 7
+    assert message.startswith("setup_distributed (mypkg/comm.py:5) starts the group and does not know the GPU of this")
+    assert 'torch.device("cuda", local_rank)' in message
+    [(_, own)] = given["mypkg/comm.py"]
+    assert f"setup_distributed is called in {path}:7" in own
+    assert messages(shell, {}) == given
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        ("from mypkg.comm import setup_distributed", 'setup_distributed(local_rank, "gloo")'),
+        ("from mypkg.comm import setup_distributed", 'setup_distributed(local_rank, backend="gloo")'),
+        ("from other.comm import setup_distributed", "setup_distributed(local_rank)"),
+        ("from deepspeed.comm import setup_distributed", "setup_distributed(local_rank)"),
+        ("from .comm import setup_distributed", "setup_distributed(local_rank)"),
+        ("def setup_distributed(rank): ...", "setup_distributed(local_rank)"),
+    ],
+)
+def test_calls_that_start_no_nccl_group_of_a_wrapper_are_left_alone(shell: Shell, imports: str, call: str) -> None:
+    assert list(messages(shell, {"mypkg/comm.py": WRAPPER, "train.py": caller(imports, call)})) == ["mypkg/comm.py"]
+
+
+def test_a_wrapper_that_knows_its_device_is_all_there_is_to_say(shell: Shell) -> None:
+    knows = WRAPPER.replace(b"    dist.", b"    torch.cuda.set_device(rank)\n    dist.").replace(
+        b"import", b"import torch\nimport", 1
+    )
+    train = caller("from mypkg.comm import setup_distributed", "setup_distributed(local_rank)")
+    assert [path for path, *_ in found(shell, {"mypkg/comm.py": knows, "train.py": train})] == ["mypkg/comm.py"]
+
+
+def test_a_constant_that_a_caller_hands_over_is_followed(shell: Shell) -> None:
+    train = caller(
+        "from mypkg.comm import setup_distributed\nfrom mypkg.config import BACKEND", "setup_distributed(0, BACKEND)"
+    )
+    files = {"mypkg/comm.py": WRAPPER, "train.py": train}
+    assert list(messages(shell, {**files, "mypkg/config.py": b"BACKEND = 'gloo'\n"})) == ["mypkg/comm.py"]
+    assert list(messages(shell, {"mypkg/config.py": b"BACKEND = 'nccl'\n"})) == ["mypkg/comm.py", "train.py"]

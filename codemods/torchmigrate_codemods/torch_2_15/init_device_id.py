@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import ClassVar
 
 from torchmigrate.calls import bind
 from torchmigrate.codemod import Codemod, Plan
@@ -14,6 +15,7 @@ from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.search import GpuSearch
 from torchmigrate_codemods.torch_2_15.init_device.site import INIT, RULE, InitSite
 from torchmigrate_codemods.torch_2_15.init_device.subgroups import MESH, meshes, subgroups
+from torchmigrate_codemods.torch_2_15.init_device.wrappers import CALLS, NAMES, calls_of_wrappers, facts, with_callers
 
 _PARTIAL = frozenset({"functools.partial"})
 _OWNERS = frozenset({"dist", "distributed", "c10d", "torch_dist"})
@@ -37,6 +39,9 @@ class InitDeviceId(Codemod):
     backend the device depends on `torch.cuda.is_available()`. Groups that are surely not NCCL, and calls that pass a
     device_id in any form, are left alone. Whatever is not sure is reported with what is known.
 
+    Where a function such as `setup_distributed(rank, backend)` starts the group and does not know the GPU, its calls in
+    other files of the project are reported as well, unless they ask for another backend.
+
     `new_group(backend="nccl")` beside a default group of gloo gets the device_id itself (torch 2.7). `set_device`
     stays: object collectives still use the current device. On torch 2.14 and older device_id makes the communicator
     at once, sends unbatched point-to-point messages one after another, and lets gloo subgroups hang: a project that
@@ -54,25 +59,35 @@ class InitDeviceId(Codemod):
         torch.cuda.set_device(local_rank)
         dist.init_process_group("nccl")
     """
-    triggers = (b"init_process_group", b"init_device_mesh")
+    triggers = (b"init_process_group", b"init_device_mesh", *NAMES)
+    requires: ClassVar = dict.fromkeys(NAMES, (CALLS, rb"\bimport\b"))
+    gathers = True
+
+    def facts(self, module: Module) -> Iterator[tuple[str, object]]:
+        """The functions that start groups for other modules, and who calls such functions."""
+        return facts(module, self._sites(module, GpuSearch(module.values)))
 
     def check(self, module: Module) -> Iterator[Plan]:
         """One plan for each call that may start an NCCL group."""
-        found = [*module.calls(*c10d("init_process_group")), *_unresolved(module)]
-        partials = list(_partials(module))
-        if not found and not partials and not any(module.references(*MESH)):
-            return
         search = GpuSearch(module.values)
-        found.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
-        sites = [InitSite(self, search, site) for site in found]
+        yield from calls_of_wrappers(self, module, search)
+        sites = self._sites(module, search)
+        partials = list(_partials(module))
+        if not sites and not partials and not any(module.references(*MESH)):
+            return
         for site in sites:
             plan = site.plan()
             if plan is not None:
-                yield plan
+                yield with_callers(plan, site)
         yield from subgroups(self, search, sites)
         for call in partials:
             yield from self._partial(search, call)
         yield from meshes(self, search)
+
+    def _sites(self, module: Module, search: GpuSearch) -> list[InitSite]:
+        found = [*module.calls(*c10d("init_process_group")), *_unresolved(module)]
+        found.sort(key=lambda one: (one.node.lineno, one.node.col_offset))
+        return [InitSite(self, search, site) for site in found]
 
     def _partial(self, search: GpuSearch, call: ast.Call) -> Iterator[Plan]:
         """`partial(init_process_group, ...)`: the call itself is made elsewhere."""
