@@ -14,6 +14,7 @@ from torchmigrate.codemod import Plan, Report
 from torchmigrate.flow import Definition, settled
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of, is_nccl
 from torchmigrate_codemods.torch_2_15.init_device.site import RULE
+from torchmigrate_codemods.torch_2_15.init_device.spread import mentions
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
@@ -151,7 +152,8 @@ def calls_of_wrappers(rule: Codemod, module: Module, search: GpuSearch) -> Itera
 
 def _needs_device(wrapper: Wrapper, call: ast.Call, search: GpuSearch) -> bool:
     binding = bind(call, Signature(wrapper.positional, wrapper.keyword_only))
-    if "device_id" in binding.unknown:
+    given_in = (mentions(search.values, one, "device_id", call) for one in binding.doubles)
+    if "device_id" in binding.unknown or any(given_in):
         return False
     if not wrapper.backend:
         return True
