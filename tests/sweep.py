@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-TOOL = [sys.executable, "-m", "torchmigrate"]
+TOOL = [sys.executable, "-P", "-m", "torchmigrate"]
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -27,7 +27,11 @@ TAKE, LEAVE, IGNORE = (Given(Decision(verdict)) for verdict in (Verdict.ACCEPT, 
 
 
 def look(data: bytes, policy: Policy) -> FileResult:
-    triggered = [rule for rule in RULES if any(trigger in data for trigger in rule.triggers) and (rule.code == "TM101" or not rule.gathers)]
+    triggered = [
+        rule
+        for rule in RULES
+        if any(trigger in data for trigger in rule.triggers) and (rule.code == "TM101" or not rule.gathers)
+    ]
     return engine.process("x.py", data, triggered, PROJECT, policy)
 
 

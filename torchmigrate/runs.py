@@ -35,9 +35,7 @@ class Written:
     note: str | None = None
 
 
-def replace_all(
-    journal: Journal, edits: Iterable[Edit], stop: Callable[[], bool] = lambda: False
-) -> Iterator[Written]:
+def replace_all(journal: Journal, edits: Iterable[Edit], stop: Callable[[], bool] = lambda: False) -> Iterator[Written]:
     """Write each edit, in order; a file that fails keeps its content and does not stop the others.
 
     `stop` is asked before each file; once it is true no further file is touched.

@@ -67,8 +67,7 @@ def _holds(one: Wanted, held: frozenset[bytes], data: bytes, known: dict[bytes, 
     """Whether a trigger counts; `known` keeps what has been searched in the same data."""
     for trigger in one.triggers:
         if trigger in held and all(
-            _found(pattern, data, known)
-            for pattern in (*one.requires.get(trigger, ()), *one.requires.get(ALWAYS, ()))
+            _found(pattern, data, known) for pattern in (*one.requires.get(trigger, ()), *one.requires.get(ALWAYS, ()))
         ):
             return True
     return False
