@@ -100,6 +100,22 @@ def test_git_applies_and_reverts_every_byte(
     assert {n: (repository / n).read_bytes() for n in files} == {n: a for n, (a, _) in files.items()}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"\n\na\n", b"\n\n\na\na"), (b"x\na\nb", b"x\na\n"), (b"x\n", b"x\ny"), (b"x\ny", b"x\n")],
+    ids=["line and end added", "end removed", "end added", "one line left"],
+)
+def test_a_last_line_without_its_end_goes_both_ways_without_context(
+    repository: Path, before: bytes, after: bytes
+) -> None:
+    (repository / "a.py").write_bytes(before)
+    (repository / ".git" / "p.patch").write_bytes(diff.patch("a.py", before, after, context=0))
+    git("apply", "--unidiff-zero", ".git/p.patch", cwd=repository)
+    assert (repository / "a.py").read_bytes() == after
+    git("apply", "-R", "--unidiff-zero", ".git/p.patch", cwd=repository)
+    assert (repository / "a.py").read_bytes() == before
+
+
 @given(st.one_of(edits(), st.tuples(contents(), contents())), st.integers(0, 4))
 def test_hunks_hold_both_sides(pair: tuple[bytes, bytes], context: int) -> None:
     before, after = pair

@@ -36,6 +36,8 @@ def hunks(before: bytes, after: bytes, context: int = CONTEXT) -> list[Hunk]:
     result: list[Hunk] = []
     group: list[Block] = []
     for block in _changed(old, new):
+        if context == 0:
+            block = _anchored(old, new, block)
         if group and block[0] - group[-1][1] > 2 * context:
             result.append(_hunk(old, new, group, context))
             group = []
@@ -43,6 +45,17 @@ def hunks(before: bytes, after: bytes, context: int = CONTEXT) -> list[Hunk]:
     if group:
         result.append(_hunk(old, new, group, context))
     return result
+
+
+def _anchored(old: Sequence[bytes], new: Sequence[bytes], block: Block) -> Block:
+    """A block with the line before it where it only adds or only removes a last line without a line end.
+
+    Without context git takes such a hunk back to a file whose line before has lost its line end.
+    """
+    a, b, c, d = block
+    added = a == b == len(old) and d == len(new) and not new[-1].endswith(b"\n")
+    removed = c == d == len(new) and b == len(old) and not old[-1].endswith(b"\n")
+    return (a - 1, b, c - 1, d) if (added or removed) and a and c else block
 
 
 def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[Block], context: int) -> Hunk:
