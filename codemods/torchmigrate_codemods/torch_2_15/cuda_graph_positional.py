@@ -10,7 +10,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import Keep, RewriteCall
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
+from torchmigrate_codemods.spellings import RELEASE_NOTES
 
 _GRAPH = ("torch.cuda.graph", "torch.cuda.graphs.graph")
 _MOVED, _KEYWORD = 5, "check_input_liveness"
@@ -33,8 +33,8 @@ class CudaGraphPositional(Codemod):
     """
 
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
-    triggers = (b"cuda",)
-    requires: ClassVar = {b"": (rb"\bgraph\s*[(,)]|\bgraphs\b", leads_to("cuda"))}
+    triggers = (b"cuda.graph", b"torch.cuda as", b"torch.cuda import", b"import cuda as")
+    requires: ClassVar = {b"": (rb"\bgraph\s*[(,)]|\bgraphs\b",)}
     reference = RELEASE_NOTES
     example = """
     import torch

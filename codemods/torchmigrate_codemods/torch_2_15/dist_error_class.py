@@ -11,7 +11,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_inits import backend, inits
 from torchmigrate_codemods.point_to_point import COLLECTIVES
-from torchmigrate_codemods.spellings import c10d, leads_to, pull
+from torchmigrate_codemods.spellings import OTHER_ALIAS, c10d, imports_from_distributed, pull
 
 _DIST_ERROR = ("torch.distributed.DistBackendError", "torch._C._DistBackendError")
 _WIDE = frozenset({"RuntimeError", "Exception", "BaseException"})
@@ -53,12 +53,12 @@ _SCALED = (
     "torch.nn.functional.scaled_mm, which takes the place of torch._scaled_mm, raises ValueError where the old call "
     "raised RuntimeError (alignment, bias, recipe); catch both"
 )
-_CALLED = (b"all_reduce", b"all_gather", b"broadcast", b"recv")
-_HANDLED = (
-    rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",
-    rb"\b(?:all_reduce|all_gather|broadcast|i?recv)\b",
-    leads_to("distributed"),
+_CALLED = (
+    *(b"dist.all_reduce(", b"distributed.all_reduce(", b"dist.all_gather(", b"dist.broadcast(", b"dist.recv("),
+    *(b"distributed.recv(", b"irecv"),
 )
+_ALIASED = (b".all_reduce(", b".all_gather(", b".broadcast(", b".recv(")
+_HANDLED = rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error"
 
 
 class DistErrorClass(Codemod):
@@ -87,10 +87,14 @@ class DistErrorClass(Codemod):
         ),
         *(b"not supported for NCCL", b"Attempt to perform collective", b"not safe to split"),
         *_CALLED,
+        *_ALIASED,
+        b"torch.distributed import",
     )
     requires: ClassVar = {
         b"_scaled_mm": (b"RuntimeError",),
-        **dict.fromkeys(_CALLED, _HANDLED),
+        **dict.fromkeys(_CALLED, (_HANDLED,)),
+        **dict.fromkeys(_ALIASED, (OTHER_ALIAS, _HANDLED)),
+        b"torch.distributed import": (imports_from_distributed("all_reduce|all_gather|broadcast|i?recv"), _HANDLED),
     }
     reference = pull(192281)
     example = """

@@ -14,9 +14,9 @@ from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_groups import TRAFFIC, UNSERVED, Facts, Subgroup, gathered, subgroup
 from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, inits, lazy_code, names_lazy
 from torchmigrate_codemods.point_to_point import Traffic, traffic
-from torchmigrate_codemods.spellings import pull
+from torchmigrate_codemods.spellings import OTHER_ALIAS, imports_from_distributed, pull
 
-_SENT = (b"send", b"recv")
+_SENT = (b".send(", b".recv(")
 _HANGS = (
     "with the nccl of torch 2.15 all traffic of a group shares one communicator, so a send waits for those to other "
     "peers and for collectives, and may hang"
@@ -57,10 +57,14 @@ class NcclLazy(Codemod):
 
     code, name, area = "TM102", "nccl-lazy", "distributed"
     triggers = (
-        *(b"init_process_group", b"new_group", b"isend", b"irecv", *_SENT, b"PipelineStage", b"build_stage"),
-        *(LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
+        *(b"init_process_group", b"new_group", b"isend", b"irecv", b"dist.send(", b"dist.recv(", b"distributed.send("),
+        *(b"distributed.recv(", b"c10d.send(", b"c10d.recv(", *_SENT, b"PipelineStage", b"build_stage"),
+        *(b"torch.distributed import", LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
     )
-    requires: ClassVar = dict.fromkeys(_SENT, (rb"\b(?:send|recv)\b", rb"\btorch\b"))
+    requires: ClassVar = {
+        **dict.fromkeys(_SENT, (OTHER_ALIAS,)),
+        b"torch.distributed import": (imports_from_distributed("send|recv"),),
+    }
     gathers = True
     reference = pull(187508)
     example = """

@@ -33,8 +33,17 @@ class OptimizerSet(Codemod):
 
     code, name, area = "TM801", "optimizer-set", "optim"
     # Not b"torch.optim": one file in twenty of a training repository has it, and nearly none a set.
-    triggers = (b"optim",)
-    requires: ClassVar = {b"": (rb"\bset\s*\(|\{\s*\*?\w[\w.]*\s*(?:,|\}|for\b)", leads_to("optim"))}
+    triggers = (
+        *(b"(set(", b"= set(", b"=set(", b"({", b"= {p", b"set(p for", b"set(param for"),
+        *(b"set(model.parameters", b"set(self.parameters", b"set(net.parameters"),
+    )
+    requires: ClassVar = {
+        b"": (leads_to("optim"),),
+        b"(set(": (rb"\b[A-Z]\w*\(\s*set\(|=\s*\(set\(",),
+        **dict.fromkeys((b"= set(", b"=set("), (rb"param\w*\s*=\s*set\(",)),
+        b"({": (rb"\(\{\s*\w+\s+for\b",),
+        b"= {p": (rb"= \{p\w*\s+for\b",),
+    }
     reference = RELEASE_NOTES
     example = """
     import torch
