@@ -28,11 +28,13 @@ TOOL = [sys.executable, "-P", "-m", "torchmigrate"]
 
 def digests(folder: Path) -> dict[str, str]:
     """The content of every file below a folder, by name."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file() and not path.is_symlink() and ".git" not in path.relative_to(folder).parts
-    }
+    found = {}
+    for at, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for path in (Path(at) / name for name in names):
+            if path.is_file() and not path.is_symlink():
+                found[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
 
 
 def problems(folder: Path, flags: Sequence[str]) -> Iterator[str]:
@@ -120,7 +122,10 @@ def main() -> int:
             shutil.copytree(folder, copy, symlinks=True)
             for command in (["init", "-q"], ["add", "-A", "-f"], ["commit", "-q", "-m", "before"]):
                 subprocess.run(
-                    ["git", "-c", "core.autocrlf=false", *command], cwd=copy, check=True, capture_output=True
+                    ["git", "-c", "core.autocrlf=false", "-c", "gc.auto=0", *command],
+                    cwd=copy,
+                    check=True,
+                    capture_output=True,
                 )
             print(folder.name, end="", flush=True)
             found = list(problems(copy, flags))
