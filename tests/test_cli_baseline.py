@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commandline import SAMPLE, TOYS, Shell
+
+from torchmigrate import baseline
+from torchmigrate.model import FileResult, Finding, Outcome, Safety, Span
 
 
 @pytest.fixture
@@ -62,3 +66,17 @@ def test_files_that_cannot_be_read_are_told(shell: Shell) -> None:
     assert done.code == 3
     assert "bad.py:1:9: TM001" in done.err
     assert "cannot read the baseline none.json" in shell("check", "--baseline", "none.json", *TOYS, ".").err
+
+
+def test_what_goes_together_is_known_only_as_a_whole(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.py")
+    outcome = (Outcome.REWRITE, Safety.SAFE)
+    one = Finding(path, Span(1, 1, 1, 2), "XX101", "toy", *outcome, "", "a", "b", key="1", group="1+2")
+    results = [FileResult(path, (one, replace(one, key="2"), replace(one, key="3", group=None)))]
+    known = tmp_path / "known.json"
+    known.write_text(baseline.dump(results, str(tmp_path)))
+    marked = baseline.Baseline(str(known)).mark(results[0])
+    assert [f.suppressed for f in marked.findings] == ["in the baseline"] * 3
+    changed = replace(results[0], findings=(one, replace(one, key="4"), replace(one, key="3", group=None)))
+    marked = baseline.Baseline(str(known)).mark(changed)
+    assert [f.suppressed for f in marked.findings] == [None, None, "in the baseline"]

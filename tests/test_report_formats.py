@@ -158,6 +158,16 @@ def test_sarif_keeps_what_a_comment_silences(shell: Shell) -> None:
     assert silenced["suppressions"] == [{"kind": "inSource", "justification": "known <b>"}]
 
 
+def test_sarif_says_what_silences_from_outside(shell: Shell) -> None:
+    shell("baseline", "-o", "known.json", *TOYS, "pkg/m.py", "pkg/s.py", "pkg/ignored.py")
+    results = log(shell, "check", "--baseline", "known.json")["results"]
+    suppressions = {path_of(r): r.get("suppressions") for r in results}
+    external = [{"kind": "external", "justification": "in the baseline"}]
+    assert (suppressions["pkg/m.py"], suppressions["pkg/s.py"]) == (external, external)
+    assert suppressions["pkg/ignored.py"] == [{"kind": "inSource", "justification": "known <b>"}]
+    assert suppressions["pkg/u.py"] is None
+
+
 def test_sarif_tells_errors_as_notifications(shell: Shell) -> None:
     (invocation,) = log(shell, "check")["invocations"]
     assert invocation["executionSuccessful"] is False

@@ -48,14 +48,16 @@ class Baseline:
         self._met: set[Entry] = set()
 
     def mark(self, result: FileResult) -> FileResult:
-        """The result with the findings of the baseline silenced."""
+        """The result with the findings of the baseline silenced; of those that go together all or none are."""
         name = _name(result.path, self._folder)
+        told = {finding.decision_key for finding in result.findings if (name, finding.key) not in self._entries}
         findings = []
         for finding in result.findings:
             entry = (name, finding.key)
             if finding.suppressed is None and entry in self._entries:
                 self._met.add(entry)
-                finding = replace(finding, suppressed=IN_BASELINE)
+                if finding.decision_key not in told:
+                    finding = replace(finding, suppressed=IN_BASELINE)
             findings.append(finding)
         return replace(result, findings=tuple(findings))
 

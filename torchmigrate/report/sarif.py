@@ -1,7 +1,7 @@
 """SARIF 2.1.0 for code scanning: rules with help, results with fixes and fingerprints that outlive edits elsewhere.
 
-Results describe the code as it is after the run: what was rewritten is left out, what a comment silences is kept and
-marked, so that code scanning does not open it again.
+Results describe the code as it is after the run: what was rewritten is left out, what a comment or a baseline silences
+is kept and marked, so that code scanning does not open it again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from torchmigrate import __version__
-from torchmigrate.model import FileError, Finding, Hunk, Outcome
+from torchmigrate.model import IN_BASELINE, FileError, Finding, Hunk, Outcome
 from torchmigrate.report.view import Item, Level, RuleText, Unit, View
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -92,8 +92,8 @@ def _results(item: Item, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
             "locations": [_location(finding, item.hunks)],
             "partialFingerprints": {FINGERPRINT: finding.key},
         }
-        if item.level is Level.IGNORED:
-            suppression = {"kind": "inSource"}
+        if finding.suppressed is not None:
+            suppression = {"kind": "external" if finding.suppressed == IN_BASELINE else "inSource"}
             if finding.suppressed:
                 suppression["justification"] = finding.suppressed
             result["suppressions"] = [suppression]
