@@ -68,6 +68,53 @@ def test_files_that_cannot_be_read_are_told(shell: Shell) -> None:
     assert "cannot read the baseline none.json" in shell("check", "--baseline", "none.json", *TOYS, ".").err
 
 
+CONFIGURED = {"pyproject.toml": b'[tool.torchmigrate]\nbaseline = "ci/known.json"\n', "ci/x.txt": b""}
+
+
+def test_the_configuration_names_the_baseline(shell: Shell) -> None:
+    shell.write(CONFIGURED)
+    done = shell("baseline", *TOYS)
+    assert done.code == 0
+    assert "Wrote 5 findings to ci/known.json." in done.err
+    clean = shell("check", *TOYS, cwd=shell.folder / "train")
+    assert (clean.code, clean.out) == (0, "")
+    assert "5 places in the baseline" in clean.err
+    assert 'baseline          = "ci/known.json"  # pyproject.toml' in shell("config").out
+
+
+def test_a_flag_wins_over_the_configured_baseline(shell: Shell) -> None:
+    shell.write(CONFIGURED)
+    shell("baseline", *TOYS)
+    shell("baseline", "-o", "less.json", *TOYS, "train/a.py")
+    assert (shell.folder / "ci/known.json").read_text() != (shell.folder / "less.json").read_text()
+    assert len(shell("check", "--baseline", "less.json", *TOYS).out.splitlines()) == 4
+    assert len(shell("check", "--isolated", *TOYS).out.splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "cannot read the baseline"), (b"[]", "is no baseline")],
+    ids=["missing", "broken"],
+)
+def test_a_configured_baseline_that_cannot_be_used_is_refused(shell: Shell, content: bytes | None, told: str) -> None:
+    shell.write(CONFIGURED)
+    if content is not None:
+        shell.write({"ci/known.json": content})
+    done = shell("check", *TOYS)
+    assert (done.code, done.out) == (2, "")
+    assert f"{shell.folder / 'pyproject.toml'}: baseline: " in done.err
+    assert told in done.err
+    assert "torchmigrate baseline writes one" in done.err
+    assert shell("baseline", *TOYS).code == 0
+    assert shell("check", *TOYS).code == 0
+
+
+def test_a_baseline_without_a_name_is_refused(shell: Shell) -> None:
+    done = shell("baseline", *TOYS)
+    assert done.code == 2
+    assert "name it with -o, or as baseline in the configuration" in done.err
+
+
 def test_what_goes_together_is_known_only_as_a_whole(tmp_path: Path) -> None:
     path = str(tmp_path / "m.py")
     outcome = (Outcome.REWRITE, Safety.SAFE)

@@ -53,6 +53,7 @@ def test_every_key(tmp_path: Path) -> None:
         include = ["src/**"]
         exclude = ["third_party/"]
         min-torch = "2.12"
+        baseline = "ci/known.json"
         jobs = 3
         timeout = 30
         max-size = "2MB"
@@ -80,6 +81,7 @@ def test_every_key(tmp_path: Path) -> None:
         include_from=home,
         exclude_from=home,
         min_torch="2.12",
+        baseline=str(tmp_path / "ci" / "known.json"),
         jobs=3,
         timeout=30.0,
         max_size=2 * 1024 * 1024,
@@ -105,6 +107,15 @@ def test_extend_is_read_first_and_options_are_merged(tmp_path: Path) -> None:
     assert (sources["jobs"], sources["exclude"], sources["timeout"]) == (str(path), str(base), "default")
 
 
+def test_a_baseline_lies_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    write(tmp_path / "base" / "base.toml", 'baseline = "known.json"\n')
+    path = write(tmp_path / "sub" / "torchmigrate.toml", 'extend = "../base/base.toml"\n')
+    named = effective(path).baseline
+    assert named is not None
+    assert Path(named).resolve() == tmp_path / "base" / "known.json"
+    assert effective(path, baseline="other.json").baseline == "other.json"
+
+
 def test_flags_win(tmp_path: Path) -> None:
     path = write(tmp_path / "torchmigrate.toml", 'select = ["TM1"]\nexclude = ["a"]\njobs = 2\n')
     settings, sources = config.settings(
@@ -126,6 +137,8 @@ def test_flags_win(tmp_path: Path) -> None:
         ("gitignore = 1", "gitignore must be true or false"),
         ('max-size = "big"', "max-size 'big' is not a size such as 500kB or 4MB"),
         ("min-torch = 2.15", 'min-torch must be a version in quotes, such as "2.15"'),
+        ("baseline = 1", "baseline must be a path in quotes"),
+        ('baseline = ""', "baseline must be a path in quotes"),
         ('min-torch = "two"', "min-torch 'two' is not a torch version such as 2.15"),
         ("[TM401.x]\ny = 1", "TM401.x must be a plain value"),
         ("overrides = 1", "overrides must be written as [[tool.torchmigrate.overrides]] tables"),

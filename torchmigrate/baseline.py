@@ -42,7 +42,8 @@ class Baseline:
                 raise ValueError(f"schema {read['schema']} is not known")
             self._entries: frozenset[Entry] = frozenset((one["path"], one["key"]) for one in read["findings"])
         except OSError as error:
-            raise UsageError(f"cannot read the baseline {file}: {error.strerror or error}") from None
+            why = error.strerror or error
+            raise UsageError(f"cannot read the baseline {file}: {why}; torchmigrate baseline writes one") from None
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{file} is no baseline ({error}); torchmigrate baseline writes one") from None
         self._met: set[Entry] = set()

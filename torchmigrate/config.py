@@ -102,6 +102,8 @@ def load(path: str, seen: tuple[str, ...] = ()) -> Config:
             raise ConfigError(f"{path}: extend must be a path in quotes")
         base = load(os.path.join(folder, os.path.expanduser(extends)), (*seen, path))
     values, options = _read(path, table)
+    if "baseline" in values:
+        values["baseline"] = os.path.join(folder, os.path.expanduser(values["baseline"]))
     values |= {f"{name}_from": folder for name in ("include", "exclude", "projects") if name in values}
     if options:
         values["options"] = _merged(base.values.get("options", {}), options)
@@ -158,6 +160,12 @@ def _size(value: Any) -> int:
     return parse_size(value) if isinstance(value, str) else _natural(value)
 
 
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a path in quotes")
+    return value
+
+
 def _torch(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError('must be a version in quotes, such as "2.15"')
@@ -171,6 +179,7 @@ KEYS: Mapping[str, tuple[str, Reader]] = {
     "exclude": ("exclude", _texts),
     "projects": ("projects", _texts),
     "min-torch": ("min_torch", _torch),
+    "baseline": ("baseline", _path),
     "jobs": ("jobs", _natural),
     "timeout": ("timeout", _seconds),
     "max-size": ("max_size", _size),

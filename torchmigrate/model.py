@@ -263,7 +263,7 @@ class Settings:
     `projects` are globs of folders, relative to `projects_from`, that are projects whatever lies in them.
     `only_projects` and `only_owners` narrow the run. `config_file` is the configuration file that counts for the whole
     run; `given` is what the command line sets, which wins over those of folders below, and None where none of these
-    counts.
+    counts. `baseline` is the file with the findings that checks do not tell again.
     """
 
     paths: tuple[str, ...] = (".",)
@@ -294,6 +294,7 @@ class Settings:
     only_owners: tuple[str, ...] = ()
     config_file: str | None = None
     given: Mapping[str, object] | None = None
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

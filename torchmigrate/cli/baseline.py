@@ -18,18 +18,25 @@ from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, Summary
 
 
 @click.command(cls=Command)
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where to write the findings.")
+@click.option("-o", "--output", metavar="FILE", help="Where to write the findings, if not to the configured baseline.")
 @options.selection
 @options.files
 @options.engine
 @options.talk
-def baseline(output: str, quiet: bool, verbose: bool, exit_zero: bool, **given: Any) -> int:
-    """Record today's findings, so that `check --baseline FILE` tells only of what came since."""
+def baseline(output: str | None, quiet: bool, verbose: bool, exit_zero: bool, **given: Any) -> int:
+    """Record today's findings, so that `check` tells only of what came since.
+
+    `check` takes the file with --baseline, or as `baseline` in the configuration.
+    """
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose contradict each other")
     if "-" in given["paths"] or given["stdin_filename"]:
         raise click.UsageError("a baseline is of files, not of the path -")
     settings, _ = options.settings(given)
+    if output is None:
+        if settings.baseline is None:
+            raise click.UsageError("no file to write to: name it with -o, or as baseline in the configuration")
+        output = os.path.relpath(settings.baseline)
     ran = run_all(settings, LOOK, quiet=quiet)
     summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
     if summary.interrupted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,9 +11,12 @@ from torchmigrate.cli.reporting import Reports, breakdown, create, report_flags
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.sections import Command
 from torchmigrate.cli.stdin import look_at_stdin
-from torchmigrate.model import LOOK
+from torchmigrate.model import LOOK, UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import Summary
+
+if TYPE_CHECKING:
+    from torchmigrate.baseline import Baseline
 
 
 @click.command(cls=Command)
@@ -28,7 +31,6 @@ def check(
     form: str,
     html: str | None,
     compare: str | None,
-    baseline: str | None,
     output: str | None,
     quiet: bool,
     verbose: bool,
@@ -39,15 +41,11 @@ def check(
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose contradict each other")
     name = given["stdin_filename"]
-    settings, _ = options.settings(given)
+    settings, sources = options.settings(given)
     if name and "-" not in settings.paths:
         raise click.UsageError("--stdin-filename goes with the path -")
     reports = Reports(form, html, compare, settings.load)
-    known = None
-    if baseline:
-        from torchmigrate.baseline import Baseline
-
-        known = Baseline(baseline)
+    known = _baseline(settings.baseline, sources["baseline"])
     policy = reports.policy(LOOK)
     if "-" in settings.paths:
         ran, _ = look_at_stdin(settings, name, policy)
@@ -70,6 +68,20 @@ def check(
             gone = text.plural(known.gone, "finding")
             terminal.say([f"{gone} of the baseline {'is' if known.gone == 1 else 'are'} gone or were not looked at."])
     return summary.exit_code(exit_zero=exit_zero)
+
+
+def _baseline(file: str | None, source: str) -> Baseline | None:
+    """What is known already, by the file that a flag or a configuration names. Raises UsageError."""
+    if file is None:
+        return None
+    from torchmigrate.baseline import Baseline
+
+    try:
+        return Baseline(file)
+    except UsageError as error:
+        if source.startswith("-"):
+            raise
+        raise UsageError(f"{source}: baseline: {error}") from None
 
 
 def _emit(content: str, output: str | None) -> None:

@@ -51,6 +51,8 @@ def _plain(settings: Settings, name: str) -> Any:
     value = getattr(settings, name)
     if name == "overrides":
         return [asdict(one) for one in value]
+    if name == "baseline" and value is not None:
+        return os.path.relpath(value)
     return list(value) if isinstance(value, tuple) else value
 
 

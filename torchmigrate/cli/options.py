@@ -145,6 +145,7 @@ def settings(given: dict[str, Any]) -> tuple[Settings, dict[str, str]]:
         "jobs",
         "timeout",
         "max_changes",
+        "baseline",
     ):
         flags[name] = given.pop(name, None)
     for flag, name in _NEGATIVE.items():
