@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -119,11 +120,51 @@ def test_other_staged_edits_stay_staged(shell: Shell) -> None:
     assert shell.git("status", "--porcelain") == "A  notes.txt\n"
 
 
-def test_undo_after_commits(shell: Shell) -> None:
-    done = commit(shell, "per-codemod")
-    run = done.err.rpartition("torchmigrate undo ")[2].strip()
-    assert shell("undo", run, env=IDENTITY).code == 0
-    assert shell.contents() == FILES
+def run_of(done: Done) -> str:
+    return done.err.rpartition("torchmigrate undo ")[2].strip()
+
+
+def test_undo_says_how_its_commits_go(shell: Shell) -> None:
+    run = run_of(commit(shell, "per-codemod"))
+    shell.write({"mine.txt": b"mine\n"})
+    undone = shell("undo", run)
+    assert (undone.code, shell.contents()) == (0, FILES | {"mine.txt": b"mine\n"})
+    found = re.search(rf"^2 commits of run {run} stay in the history: git (reset \S+) takes them off", undone.err, re.M)
+    assert found and undone.err.count("\n") == 2
+    shell.git(*found[1].split())
+    assert (history(shell), shell.git("status", "--porcelain")) == ([], "?? mine.txt\n")
+    assert "stay" not in shell("undo", run).err
+
+
+def test_undo_of_one_commit(shell: Shell) -> None:
+    run = run_of(commit(shell, "one"))
+    told = shell("undo", "-n", cwd=shell.folder / "one").err
+    assert f"1 commit of run {run} stays in the history: git reset" in told
+    assert "takes it off the branch" in told
+
+
+def test_undo_of_commits_below_others(shell: Shell) -> None:
+    run = run_of(commit(shell, "per-project"))
+    shell.write({"later.txt": b"later\n"})
+    shell.commit()
+    undone = shell("undo", run)
+    assert f"3 commits of run {run} stay in the history: to revert them, git commit the files as" in undone.err
+    shell.git("commit", "-q", "-a", "-m", "revert")
+    assert shell.contents() == FILES | {"later.txt": b"later\n"}
+    assert shell("undo", run).err == f"Nothing to put back: the files are as they were before run {run}.\n"
+
+
+def test_undo_takes_no_commit_off_that_others_may_have(shell: Shell, tmp_path: Path) -> None:
+    subprocess.run(["git", "clone", "-q", "--bare", str(shell.folder), str(tmp_path / "far.git")], check=True)
+    shell.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    run = run_of(commit(shell, "one"))
+    shell.git("push", "-q", "origin", "HEAD")
+    assert "to revert it, git commit the files" in shell("undo", run).err
+
+
+def test_undo_of_a_run_without_commits_says_nothing_of_them(shell: Shell) -> None:
+    assert shell("apply", "--yes", *TOYS).code == 0
+    assert shell("undo").err.count("\n") == 1
 
 
 def test_a_hook_that_refuses_stops_and_is_named(shell: Shell) -> None:
@@ -143,6 +184,7 @@ def test_a_hook_that_changes_files_stops(shell: Shell) -> None:
     assert "the commit of XX101 add-device was stopped: a hook changed one/a.py" in done.err
     assert "1 more not begun" in done.err
     assert len(history(shell)) == 1
+    assert "1 commit of run" in shell("undo", run_of(done)).err
 
 
 def test_hooks_see_plain_pathspecs(shell: Shell) -> None:

@@ -152,10 +152,33 @@ def make(parts: Sequence[Part], top: str, put: Callable[[Sequence[Edit]], Sequen
             touched = _touched(written)
             why = f"a hook changed {', '.join(touched)}: {error}" if touched else str(error)
             raise Stopped(_stopped(part, why, parts[number + 1 :])) from None
+        yield Committed(part, commit)
         if touched := _touched(written):
             why = f"a hook changed {', '.join(touched)} while it was committed ({commit[:7]})"
             raise Stopped(_stopped(part, why, parts[number + 1 :]))
-        yield Committed(part, commit)
+
+
+def kept(folder: str, made: Sequence[str]) -> list[str]:
+    """Those of some commits that the branch checked out in a folder still holds."""
+    try:
+        gone = git.run(folder, "rev-list", *made, "--not", "HEAD").decode("ascii").split() if made else []
+    except git.GitError:
+        return []
+    return [commit for commit in made if commit not in gone]
+
+
+def are_on_top(folder: str, made: Sequence[str]) -> bool:
+    """Whether nothing was committed after some commits, given in order, and no other repository is known to have them.
+
+    Then the branch can go back to what was before the first, which is no first commit of a history either.
+    """
+    try:
+        newest = git.run(folder, "rev-list", f"--max-count={len(made)}", "HEAD").decode("ascii").split()
+        git.run(folder, "rev-parse", "--verify", "--quiet", f"{made[0]}^")
+        far = git.run(folder, "for-each-ref", f"--contains={made[0]}", "refs/remotes")
+    except git.GitError:
+        return False
+    return newest == list(reversed(made)) and not far
 
 
 def _touched(edits: Iterable[Edit]) -> list[str]:

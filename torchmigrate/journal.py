@@ -96,7 +96,7 @@ class Answer:
 class Run:
     """A run as its journal tells it. `kind` is "apply", "review" or "undo"; `started` is in seconds since the epoch.
 
-    `states` is the digest that each reviewed file had last, by path.
+    `states` is the digest that each reviewed file had last, by path; `commits` are those that the run made, in order.
     """
 
     id: str
@@ -110,6 +110,7 @@ class Run:
     written: frozenset[int] = frozenset()
     finished: bool = False
     states: Mapping[str, str] = field(default_factory=dict)
+    commits: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -198,6 +199,10 @@ class Journal:
     def wrote(self, numbers: Iterable[int]) -> None:
         """Note that files were replaced."""
         self._append({"wrote": number} for number in numbers)
+
+    def committed(self, commit: str) -> None:
+        """Note a commit of what was written."""
+        self._append([{"committed": commit}])
 
     def close(self, *, finished: bool = True) -> None:
         """End the journal; a run that is not `finished` can be resumed."""
@@ -302,6 +307,7 @@ def _parse(path: Path) -> Run:
         raise ValueError("not a journal of this version")
     head, answers, replacements, written = lines[0], list[Answer](), list[Replacement](), set[int]()
     states: dict[str, str] = {}
+    commits: list[str] = []
     finished = False
     for line in lines[1:]:
         if "answer" in line:
@@ -319,6 +325,8 @@ def _parse(path: Path) -> Run:
             replacements.append(Replacement(**{name: line[name] for name in Replacement.__slots__}))
         elif "wrote" in line:
             written.add(line["wrote"])
+        elif "committed" in line:
+            commits.append(line["committed"])
         elif "finished" in line:
             finished = True
     return Run(
@@ -333,6 +341,7 @@ def _parse(path: Path) -> Run:
         frozenset(written),
         finished,
         states,
+        tuple(commits),
     )
 
 

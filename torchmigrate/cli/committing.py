@@ -52,6 +52,7 @@ def write(summary: Summary, show: Show, settings: Settings, kind: str, stages: c
 
         try:
             for made in commits.make(parts, top, put):
+                log.committed(made.commit)
                 files = text.plural(len(made.part.edits), "file")
                 notes.append(text.one_line(f"Committed {made.commit[:7]}: {made.part.subject} ({files})"))
         except commits.Stopped as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ def undo(run: str | None, dry_run: bool, force: bool) -> int:
     """Put back, byte for byte, what a run wrote.
 
     Without an ID that is the last run in this repository (or folder) that is not undone. Files that changed since are
-    left alone and named.
+    left alone and named. Commits that the run made stay.
     """
     journal.sweep()
     chosen = journal.load(run) if run else _last()
@@ -45,6 +46,8 @@ def undo(run: str | None, dry_run: bool, force: bool) -> int:
         terminal.say([f"{verb} {text.plural(restored, 'file')} as before run {chosen.id}."])
     elif not refused and not errors:
         terminal.say([f"Nothing to put back: the files are as they were before run {chosen.id}."])
+    if chosen.commits:
+        terminal.say(_commits(chosen, restored=bool(restored)))
     if errors:
         return FAILED
     return PENDING if refused or (dry_run and restored) else DONE
@@ -84,6 +87,20 @@ def _last() -> journal.Run:
         elif run.id not in undone:
             return run
     raise UsageError("no run here to undo; torchmigrate runs --all lists those in other folders")
+
+
+def _commits(run: journal.Run, *, restored: bool) -> Iterator[str]:
+    """What becomes of the commits that a run made: undoing it puts back files and nothing else."""
+    from torchmigrate import commits
+
+    made = commits.kept(run.root, run.commits)
+    if not made:
+        return
+    stay = f"{text.plural(len(made), 'commit')} of run {run.id} {'stays' if len(made) == 1 else 'stay'} in the history"
+    if commits.are_on_top(run.root, made):
+        yield f"{stay}: git reset {made[0][:10]}^ takes {'it' if len(made) == 1 else 'them'} off the branch."
+    elif restored:
+        yield f"{stay}: to revert {'it' if len(made) == 1 else 'them'}, git commit the files as they were put back."
 
 
 def home(folder: str) -> str:
