@@ -20,6 +20,7 @@ from torchmigrate_codemods.torch_2_15.init_device.evidence import (
     names_index,
     says_index,
 )
+from torchmigrate_codemods.torch_2_15.init_device.lives import Lives
 
 _BAD = {
     "negative": "may get -1",
@@ -57,6 +58,7 @@ class Writer:
         self.values = values
         self.module: Module = values.module
         self.evidences = evidences
+        self.lives = Lives(values)
 
     def device(self, one: Evidence, call: ast.Call, facts: Facts, *, before: bool) -> Device:
         """The device of one evidence as an expression for the call. Raises Refused with the reason.
@@ -154,6 +156,7 @@ class Writer:
 
     def _written(self, text: str, carried: Carried, one: Evidence, imports: tuple[Import, ...]) -> Device:
         doubt = "" if one.firm else "nothing makes that GPU the current one"
+        doubt = self.lives.of(one).doubt or doubt
         if carried.touched:
             touched = carried.touched[0]
             doubt = f"{ast.unparse(touched.func)}() on line {self.module.line(touched)} could change it"

@@ -38,6 +38,11 @@ _INDEX_NAME = re.compile(
 _INDICES_NAME = re.compile(
     r"(?:^|[._])(?:gpus|ranks|indices|ordinals|\w*(?:_ids|ids|_idx|_indices|_map|_ranks|_gpus))$"
 )
+_ANOTHERS = frozenset(
+    {"peer", "next", "prev", "previous", "neighbor", "neighbour", "other", "remote", "src", "source", "dst", "dest"}
+    | {"left", "right", "teacher", "ref", "reference", "draft", "second", "secondary", "aux", "spare", "old", "tmp"}
+)
+"""What names of devices say that are not the process's own, or not only."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SHORT = 40
 
@@ -162,14 +167,15 @@ class Evidences:
         )
 
     def _kept(self, node: ast.Call) -> bool:
-        """Whether a device goes straight into a variable that is called one."""
+        """Whether a device goes straight into a variable that is called one, and not one of somebody else."""
         statement = self.module.parents.get(node)
         if isinstance(statement, ast.IfExp):
             statement = self.module.parents.get(statement)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
-        return any("dev" in (key_of(target) or "").lower() for target in targets)
+        names = [(key_of(target) or "").lower() for target in targets]
+        return any("dev" in name and not _ANOTHERS & set(re.split(r"[\W_]+", name)) for name in names)
 
     def _is_gpu(self, node: ast.expr) -> bool:
         """Whether what something is moved to is surely a GPU with an index."""

@@ -101,23 +101,29 @@ class GpuSearch:
         known = [(one, self.status(one.node, call, facts)) for one in evidence]
         known = self._relevant([pair for pair in known if pair[1] != "never"], call)
         devices: list[tuple[Evidence, Status, Device]] = []
-        refused = ""
-        fixed: list[Device] = []
+        refused = over = ""
+        offered: list[Device] = []
         for one, status in known:
             place = f"{one.shown} on line {self.module.line(one.node)}"
+            if why := self.writer.lives.of(one).over:
+                over = over or f"{place} {why}"
+                continue
             try:
                 ran = status == "always" and before(one.node, call)
                 device = self.writer.device(one, call, facts, before=ran)
-            except Refused as why:
-                reason = str(why) if status == "always" else f"runs only {self._when(one.node, call, facts)}"
+            except Refused as error:
+                reason = str(error) if status == "always" else f"runs only {self._when(one.node, call, facts)}"
                 refused = refused or f"{place} {reason}"
                 continue
             if self.writer.constant(one.device, facts) and not single:
                 refused = refused or f"{place} names one fixed GPU, whatever process runs it"
-                fixed.append(replace(device, sure=False))
+                offered.append(replace(device, sure=False))
+            elif why := self.writer.lives.rival(one, facts):
+                refused = refused or f"{place} {why}"
+                offered.append(replace(device, sure=False))
             else:
                 devices.append((one, status, device))
-        candidates = tuple(dict.fromkeys((*self._offered(devices, call, facts), *fixed)))
+        candidates = tuple(dict.fromkeys((*self._offered(devices, call, facts), *offered)))
         if refused:
             return Search(None, refused, candidates)
         if len({device.text for _, _, device in devices}) > 1:
@@ -129,7 +135,7 @@ class GpuSearch:
         if devices:
             one, _, device = devices[0]
             return Search(None, f"{device.evidence} runs only {self._when(one.node, call, facts)}", candidates)
-        return Search()
+        return Search(None, over)
 
     def _offered(
         self, devices: list[tuple[Evidence, Status, Device]], call: ast.Call, facts: Facts
@@ -326,6 +332,8 @@ class GpuSearch:
                     continue
                 for one in self.evidences.within(method):
                     if one.kind != kind or not one.firm or not _mentions_self(one.device):
+                        continue
+                    if self.writer.lives.of(one).over:
                         continue
                     try:
                         device = self.writer.device(one, call, facts, before=False)
