@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 MESH = ("torch.distributed.init_device_mesh", "torch.distributed.device_mesh.init_device_mesh")
 _MESH = Signature(("device_type", "mesh_shape"), ("mesh_dim_names", "backend_override"))
+_MANY = {
+    "new_subgroups": Signature(("group_size", "group", "timeout", "backend", "pg_options", "group_desc")),
+    "new_subgroups_by_enumeration": Signature(
+        ("ranks_per_subgroup_list", "timeout", "backend", "pg_options", "group_desc")
+    ),
+}
+"""Functions that make several groups by `new_group`, to which they can hand no device_id."""
 _RULE = "NCCL binds the group to device_id, else to LOCAL_RANK or the rank"
 
 
@@ -66,6 +73,33 @@ def subgroups(rule: Codemod, search: GpuSearch, sites: list[InitSite]) -> Iterat
             safety=Safety.SAFE if found.device.sure and not backend.unknown else Safety.UNSAFE,
             imports=imports,
             needs_torch="2.7",
+        )
+    for name in _MANY:
+        yield from _many(rule, search, name)
+
+
+def _many(rule: Codemod, search: GpuSearch, name: str) -> Iterator[Plan]:
+    """The calls that make several NCCL groups at once, unless LOCAL_RANK is the GPU that they need."""
+    module, values = search.module, search.values
+    for made in module.calls(*c10d(name)):
+        call = made.node
+        given = bind(call, _MANY[name]).get("backend")
+        facts = values.facts(call)
+        if given is None or not backend_of(values, given, facts).nccl:
+            continue
+        found = search.find(call, tuple(values.cases(given, surely_nccl, facts)), single=False)
+        why = obstacle(values, call)
+        device = found.device
+        if device is not None and why is None and device.source is not None and _is_local_rank(search, device.source):
+            continue
+        if why is not None or device is None:
+            reason = why or found.reason or "no code here shows which GPU this process uses"
+        else:
+            reason = f"the GPU is that of {device.evidence}"
+        yield rule.report(
+            call,
+            f"{name} takes no device_id, and {_RULE}: make these groups by new_group on every rank, with"
+            f" {device.text if device is not None else 'the GPU of this process'} as device_id (torch 2.7); {reason}",
         )
 
 
