@@ -39,6 +39,7 @@ from torchmigrate.model import (
 )
 from torchmigrate.module import Module
 from torchmigrate.suppress import Suppressions
+from torchmigrate.texts import comments
 
 Check = Callable[[Codemod, Module], Iterable[Plan]]
 
@@ -513,7 +514,8 @@ def test_the_answer_ignore_writes_a_comment_that_works(source: str, after: str) 
 
 
 def test_comments_of_other_formats() -> None:
-    found = Suppressions.read("a: 1  # torchmigrate: ignore[XX1] why\n// torchmigrate: ignore[XX2]\nb\n", python=False)
+    text = "a: 1  # torchmigrate: ignore[XX1] why\n# torchmigrate: ignore[XX2]\nb: 2\n"
+    found = Suppressions.read(text, lambda text: comments.extents(text, "yaml"))
     assert found.reason("XX1", 1, 1) == "why"
     assert found.reason("XX2", 3, 3) == ""
     assert found.reason("XX2", 1, 1) is None

@@ -220,6 +220,23 @@ def test_comments_silence() -> None:
     assert [f.suppressed for f in run(marked.after.decode()).findings] == [""]
 
 
+@pytest.mark.parametrize(
+    ("code", "silenced"),
+    [
+        (f'import os\nos.environ["{OLD}"] = "# torchmigrate: ignore[TM601] later"', False),
+        (f"!echo '# torchmigrate: ignore[TM601] later'; {OLD}=1 job", False),
+        (f"!{OLD}=1 job  # torchmigrate: ignore[TM601] later", True),
+        (f"%%bash\n# torchmigrate: ignore[TM601] later\nexport {OLD}=1", True),
+        (f'%%writefile a.py\nimport os\nos.environ["{OLD}"] = "1"  # torchmigrate: ignore[TM601] later', True),
+    ],
+    ids=["string", "quoted in a command", "command", "script", "file"],
+)
+def test_what_silences_in_a_cell_is_a_comment(code: str, silenced: bool) -> None:
+    result = run(notebook(lines("x = 1"), lines(code), lines("y = ")))
+    assert [f.suppressed for f in result.findings] == ["later" if silenced else None]
+    assert [e.code for e in result.errors] == ["TM001"]
+
+
 def test_an_unused_comment_is_told_with_its_place() -> None:
     raw = notebook(lines("import os\nx = 1  # torchmigrate: ignore[TM601]"))
     (error,) = run(raw).errors

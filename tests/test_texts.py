@@ -16,7 +16,7 @@ from torchmigrate.documents import Document, open_document
 from torchmigrate.engine import process
 from torchmigrate.model import EVERYTHING, Decision, FileResult, Policy, Project, Verdict
 from torchmigrate.source import SourceError, Splice, splice
-from torchmigrate.texts import dockerfile, shell
+from torchmigrate.texts import comments, dockerfile, shell
 from torchmigrate.texts.json import parse as parse_json
 from torchmigrate.texts.tokens import Use
 from torchmigrate_codemods.torch_2_15.flight_recorder_env import FlightRecorderEnv
@@ -389,6 +389,122 @@ def test_a_comment_silences(kind: str) -> None:
     assert silenced.after is not None
     again = run(kind, silenced.after, EVERYTHING)
     assert next(f.suppressed for f in again.findings) == ""
+
+
+MARK = "# torchmigrate: ignore[TM601] why"
+IN_COMMENTS = {
+    "shell": [
+        f"export {OLD}=1  {MARK}\n",
+        f"{MARK}\nexport {OLD}=1\n",
+        f"echo 'a # b' \"c # d\" \\# ${{x#y}}; export {OLD}=1 {MARK}\n",
+        f"cat <<'EOF'\nexport {OLD}=1 {MARK}\nEOF\n",
+        f"x=$'it\\'s'; export {OLD}=1 {MARK} isn't it\n",
+        f"# don't\nexport {OLD}=1\t{MARK}\r\n",
+    ],
+    "yaml": [
+        f"{OLD}: 1  {MARK}\n",
+        f"a: don't\n{MARK}\n{OLD}: 'x # y'\n",
+        f"a:\n- 'it''s' # b\n- {OLD}=1 {MARK}\n",
+        f"run: |\n  export {OLD}=1  {MARK}\n",
+        f"run: |  {MARK.replace('ignore', 'ignore-file')}\n  export {OLD}=1\n",
+        f"a: |\n  x\n{MARK}\n{OLD}: 1\n",
+        f"{{% if a %}}\n{OLD}: 1  {MARK}\n{{% endif %}}\n",
+    ],
+    "toml": [f"{OLD} = 'a # b'  {MARK}\n", f"{MARK}\n{OLD} = 1\n", f'a = """#"""\n{OLD} = "\\"#" {MARK}\n'],
+    "json": [
+        f'{{"{OLD}": 1}} // torchmigrate: ignore[TM601] why\n',
+        f'{{\n  // torchmigrate: ignore[TM601] why\n  "{OLD}": "//"}}\n',
+    ],
+    "dockerfile": [
+        f"{MARK}\nENV {OLD}=1\n",
+        f"RUN export {OLD}=1 {MARK}\n",
+        f"ENV A=1 \\\n  {MARK}\n  {OLD}=1\n",
+        f"RUN <<EOF\nexport {OLD}=1 {MARK}\nEOF\n",
+    ],
+    "env": [f"{MARK}\n{OLD}=1\n", f"{OLD}='a # b' {MARK}\n", f"A=don't\n{OLD}=1 {MARK}"],
+    "makefile": [
+        f"export {OLD} = 1 {MARK}\n",
+        f"a:\n\texport {OLD}=1 {MARK}\n",
+        f'{MARK}\n{OLD} := \\# "\n',
+    ],
+    "cfg": [f"[a]\nsetenv =\n\t{OLD} = it's {MARK}\n", f"[a]\n{MARK}\n{OLD} = 1\n"],
+}
+IN_TEXT = {
+    "shell": [
+        f'echo "{MARK}"; export {OLD}=1\n',
+        f"echo '{MARK}'; export {OLD}=1\n",
+        f"echo \\{MARK}; export {OLD}=1\n",
+        f"echo a{MARK}; export {OLD}=1\n",
+        f"echo 'a\n{MARK}\n'; export {OLD}=1\n",
+        f"x=$(cat '{MARK}'); export {OLD}=1\n",
+    ],
+    "yaml": [
+        f'a: ["{MARK}", {OLD}=1]\n',
+        f"a: ['{MARK}', {OLD}=1]\n",
+        f"a:\n- x{MARK}\n- {OLD}=1\n",
+        f"run: >\n  {MARK}\n  export {OLD}=1\n",
+        f"run: |\n  echo '{MARK}'; export {OLD}=1\n",
+        f"{{% if a %}}\n{OLD}: 'a {MARK}'\n{{% endif %}}\n",
+    ],
+    "toml": [f"{OLD} = '{MARK}'\n", f'a = """\n{MARK}\n"""\n{OLD} = 1\n', f'a = ["\\"{MARK}", "{OLD}=1"]\n'],
+    "json": [
+        f'{{"// torchmigrate: ignore[TM601] why": 1, "{OLD}": 1}}\n',
+        f'{{"{MARK}": "",\n"{OLD}": 1}}\n',
+        f'{{"a": "\\"// torchmigrate: ignore[TM601]", "{OLD}": 1}}',
+    ],
+    "dockerfile": [
+        f"ENV {OLD}=1 A=1 {MARK}\n",
+        f'RUN echo "{MARK}" && export {OLD}=1\n',
+        f'CMD ["sh", "-c", "{MARK}\\n {OLD}=1 a"]\n',
+    ],
+    "env": [f'{OLD}="{MARK}"\n', f"{OLD}=a{MARK}\n", f"A='\n{MARK}\n'\n{OLD}=1\n"],
+    "makefile": [f"export {OLD} = \\{MARK}\n", f"a:\n\techo '{MARK}'; export {OLD}=1\n"],
+    "cfg": [f"[a]\nsetenv =\n\t{OLD} = '{MARK}'\n"],
+}
+
+
+def of_each(samples: dict[str, list[str]]) -> list[Any]:
+    return [pytest.param(kind, text, id=f"{kind} {text!r}") for kind in samples for text in samples[kind]]
+
+
+@pytest.mark.parametrize(("kind", "text"), of_each(IN_COMMENTS))
+def test_words_in_a_comment_silence(kind: str, text: str) -> None:
+    result = run(kind, text.encode(), EVERYTHING)
+    assert {f.suppressed[:3] if f.suppressed is not None else None for f in result.findings} == {"why"}
+    assert (result.after, result.errors) == (None, ())
+
+
+@pytest.mark.parametrize(("kind", "text"), of_each(IN_TEXT))
+def test_words_in_a_string_silence_nothing(kind: str, text: str) -> None:
+    result = run(kind, text.encode(), EVERYTHING)
+    assert result.findings
+    assert {f.suppressed for f in result.findings} == {None}
+    assert result.errors == ()
+
+
+def test_comments_of_c() -> None:
+    text = 'a("// x"); // one\nb(R"y(// )" z)y"); /* two\nthree */ c(\'"\'); // four'
+    found = [text[start:end] for start, end in comments.extents(text, "cpp")]
+    assert found == ["// one", "/* two\nthree */", "// four"]
+
+
+def test_comments_of_requirements() -> None:
+    text = "# one\na @ https://x/#egg=a  # two\nb#c\n"
+    assert [text[start:end] for start, end in comments.extents(text, "requirements")] == ["# one", "# two"]
+
+
+@given(st.sampled_from(sorted(SAMPLES)), st.text(alphabet="ab'\"#\\ \n\t=:-|>[]{}$()<E", max_size=40))
+def test_comments_begin_with_their_mark_and_end_with_the_line(kind: str, text: str) -> None:
+    for start, end in comments.extents(text, kind):
+        assert 0 <= start < end <= len(text)
+        assert text[start] in "#/"
+        assert kind in ("json", "makefile") or "\n" not in text[start:end]
+
+
+def test_no_comment_in_lines_that_are_folded() -> None:
+    data = f"run: >\n  export {OLD}=1;\n  job\n".encode()
+    first = run("yaml", data, EVERYTHING).findings[0]
+    assert run("yaml", data, Policy(decisions={first.decision_key: Decision(Verdict.SUPPRESS)})).after is None
 
 
 def test_no_comment_inside_a_continued_command() -> None:

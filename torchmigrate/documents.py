@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from torchmigrate.model import Project
 from torchmigrate.module import Module
 from torchmigrate.source import Source, SourceError, read_text
-from torchmigrate.texts import dockerfile, lines, requirements, shell, tree
+from torchmigrate.texts import comments, dockerfile, lines, requirements, shell, tree
 from torchmigrate.texts.tokens import Command, Entry, Requirement, Use
 
 _HASH_COMMENT = re.compile(r"(?:^|(?<=[\s;]))#[^\r\n]*")
-_C_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+')|//[^\r\n]*|/\*.*?\*/""", re.DOTALL)
 _TREES = frozenset({"yaml", "toml", "json"})
 
 
@@ -136,7 +135,7 @@ class Document(Module):
                 yield match
 
     def _comments(self) -> Iterator[tuple[int, int]]:
-        pattern = _C_COMMENT if self.kind == "cpp" else _HASH_COMMENT
+        pattern = comments.C_COMMENT if self.kind == "cpp" else _HASH_COMMENT
         for match in pattern.finditer(self.text):
             if not match.lastindex:
                 yield match.span()

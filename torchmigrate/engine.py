@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import codecs
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
@@ -34,11 +34,12 @@ from torchmigrate.model import (
 from torchmigrate.module import Module
 from torchmigrate.parse import compiles, parse_python
 from torchmigrate.source import Source, SourceError, Splice, read_python, splice
-from torchmigrate.suppress import Suppressions
+from torchmigrate.suppress import Suppressions, python_comments
 from torchmigrate.versions import older
 
 if TYPE_CHECKING:
     from torchmigrate.documents import Document
+    from torchmigrate.notebook import NotebookModule
 
 _PYTHON = ("python", "notebook")
 
@@ -116,7 +117,7 @@ def _process(
     policy: Policy,
     kind: str,
 ) -> FileResult:
-    suppressions = Suppressions.read(module.text, kind == "python")
+    suppressions = Suppressions.read(module.text, _comments_of(module, kind))
     offers, errors = _plan(path, module, codemods, kind, suppressions)
     findings = tuple(f for offer in offers for f in offer.findings)
     result = FileResult(path, findings, tuple(errors), digest=digest(data))
@@ -465,10 +466,22 @@ def _ignore_comment(module: Module, offer: _Offer, kind: str) -> Edit | None:
         if kind not in _PYTHON and module.text[: edit.start].rstrip("\r\n").endswith("\\"):
             continue
         text = module.rebuild([Splice(edit.start, edit.end, edit.text)])
-        seen = Suppressions.read(text, kind == "python") if kind != "notebook" else None
         first, last = (module.lines.position(offset)[0] + shift for offset in (start, end))
-        if seen is not None and seen.reason(offer.codemod.code, first, last) is None:
-            continue
+        if kind != "notebook":
+            seen = Suppressions.read(text, _comments_of(module, kind))
+            if seen.reason(offer.codemod.code, first, last) is None:
+                continue
         if _readable(module, text, kind):
             return edit
     return None
+
+
+def _comments_of(module: Module, kind: str) -> Callable[[str], Iterable[tuple[int, int]]]:
+    """What finds the real comments of a text of a kind: that of the module, or what becomes of it."""
+    if kind == "python":
+        return python_comments
+    if kind == "notebook":
+        return lambda text: cast("NotebookModule", module).comments()
+    from torchmigrate.texts import comments
+
+    return lambda text: comments.extents(text, kind)

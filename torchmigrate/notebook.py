@@ -20,6 +20,8 @@ from torchmigrate.model import Project, Span
 from torchmigrate.module import Module
 from torchmigrate.parse import parse_python
 from torchmigrate.source import Lines, SourceError, Splice, splice
+from torchmigrate.suppress import python_comments
+from torchmigrate.texts.comments import extents
 from torchmigrate.texts.json import parse as parse_json
 from torchmigrate.texts.tokens import Copy, Role, Use
 from torchmigrate.texts.tree import Node
@@ -69,13 +71,14 @@ class NotebookModule(Module):
         self._starts = [cell.start for cell in self.cells]
         self._raw_lines = Lines(raw)
         hidden = [_hidden(text[cell.start : cell.end]) for cell in self.cells]
+        self._python: list[str] = []
         super().__init__(path, text, self._parse(text, [python for python, _ in hidden]), project)
         self.documents = self._shell([script for _, script in hidden])
         self.files = tuple(self._written(project))
 
     def _parse(self, text: str, cells: list[str]) -> ast.Module:
         try:
-            return parse_python(self._joined(text, cells))
+            return self._parsed(self._joined(text, cells))
         except SourceError:
             pass
         kept: list[str] = []
@@ -87,10 +90,22 @@ class NotebookModule(Module):
                 kept.append(_blank(python))
                 self.problems.append(self._problem(text, cell, error))
         try:
-            return parse_python(self._joined(text, kept))
+            return self._parsed(self._joined(text, kept))
         except SourceError as error:
             at = self._raw_lines.position(self._offsets[0] if self._offsets else 0)
             raise SourceError("TM001", error.message, *at) from None
+
+    def _parsed(self, python: str) -> ast.Module:
+        tree = parse_python(python)
+        self._python.append(python)
+        return tree
+
+    def comments(self) -> Iterator[tuple[int, int]]:
+        """Where the comments lie: those of the Python code, of the shell, and of the files that cells write."""
+        for python in self._python:
+            yield from python_comments(python)
+        for document in self.documents:
+            yield from extents(document.text, document.kind)
 
     def _joined(self, text: str, cells: list[str]) -> str:
         pieces: list[str] = []
@@ -123,7 +138,7 @@ class NotebookModule(Module):
             body = self.text[magic.end() : cell.end]
             before, after = _blank(self.text[: magic.end()]), _blank(self.text[cell.end :])
             try:
-                tree = parse_python(before + body + after)
+                tree = self._parsed(before + body + after)
             except SourceError as error:
                 inside = SourceError(error.code, error.message, 1, 1)
                 self.problems.append(self._problem(self.text, cell, inside))

@@ -1,15 +1,21 @@
 """Suppression comments: `# torchmigrate: ignore[TM101] reason` and `# torchmigrate: ignore-file[TM101] reason`.
 
 A comment silences findings of its own line, of code that ends or begins there, and, when it has the line for itself, of
-what begins on the next line of code. Codes may be prefixes (`TM1`); a comment without codes silences nothing.
+what begins on the next line of code. Codes may be prefixes (`TM1`); a comment without codes silences nothing. In files
+that are not Python a comment is what their format, or the shell script in them, takes for one; where that is not sure,
+nothing is silenced.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import tokenize
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+
+from torchmigrate.source import Lines
 
 MARK = "torchmigrate:"
 _COMMENT = re.compile(
@@ -43,28 +49,13 @@ class Suppressions:
         self.found = found
 
     @classmethod
-    def read(cls, text: str, python: bool = True) -> Suppressions:
-        """Collect the comments of a text. In Python only real comments count, not strings that hold such text; in other
-        formats any line with a `#` or `//` before the words."""
-        found: list[Suppression] = []
+    def read(cls, text: str, comments: Callable[[str], Iterable[tuple[int, int]]]) -> Suppressions:
+        """Collect those of a text. `comments` gives where its real comments lie: words in a string silence nothing."""
         if MARK not in text:
-            return cls(found)
-        lines = re.split(r"\r\n|\r|\n", text)
-        comments = _comments(text) if python else None
-        for number, line in enumerate(lines, 1):
-            if MARK not in line:
-                continue
-            start = 0 if comments is None else comments.get(number)
-            if start is None or (match := _COMMENT.search(line, start)) is None:
-                continue
-            codes = tuple(code.strip() for code in (match["codes"] or "").split(","))
-            alone = not line[: match.start()].strip(" \t\f\"',")
-            one = Suppression(
-                number, match.start() + 1, codes, (match["reason"] or "").strip(), match["file"] is not None, alone
-            )
-            one.covers = _next_code_line(lines, number) if alone else number
-            found.append(one)
-        return cls(found)
+            return cls([])
+        lines = Lines(text)
+        marked = (match for extent in comments(text) for match in _COMMENT.finditer(text, *extent))
+        return cls([_suppression(lines, match) for match in sorted(marked, key=lambda match: match.start())])
 
     def reason(self, code: str, line: int, end_line: int) -> str | None:
         """The reason text of the comment that silences `code` on these lines, None when none does."""
@@ -91,21 +82,28 @@ class Suppressions:
         ]
 
 
-def _comments(text: str) -> dict[int, int] | None:
-    """The column at which the comment of each line of Python begins; None where the text has no such tokens."""
-    found: dict[int, int] = {}
-    try:
+def python_comments(text: str) -> Iterator[tuple[int, int]]:
+    """Where the comments of Python code lie, up to where it has no tokens."""
+    lines = Lines(text)
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
             if token.type == tokenize.COMMENT:
-                found[token.start[0]] = token.start[1]
-    except (tokenize.TokenError, SyntaxError):
-        return None
-    return found
+                start = lines.starts[token.start[0] - 1] + token.start[1]
+                yield start, start + len(token.string)
 
 
-def _next_code_line(lines: list[str], number: int) -> int:
-    for at in range(number, len(lines)):
-        stripped = lines[at].strip()
+def _suppression(lines: Lines, match: re.Match[str]) -> Suppression:
+    line, column = lines.position(match.start())
+    codes = tuple(code.strip() for code in (match["codes"] or "").split(","))
+    alone = not lines.text[lines.starts[line - 1] : match.start()].strip(" \t\f")
+    one = Suppression(line, column, codes, (match["reason"] or "").strip(), match["file"] is not None, alone)
+    one.covers = _next_code_line(lines, line) if alone else line
+    return one
+
+
+def _next_code_line(lines: Lines, line: int) -> int:
+    for number, start in enumerate(lines.starts[line:], line + 1):
+        stripped = lines.text[start : lines.line_end(start)].strip()
         if stripped and not stripped.startswith(("#", "//")):
-            return at + 1
-    return number
+            return number
+    return line

@@ -11,7 +11,8 @@ from torchmigrate.texts import shell
 from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use, Word
 
 _INSTRUCTION = re.compile(r"[ \t]*(?P<name>[A-Za-z]+)[ \t]+")
-_SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "SHELL", "HEALTHCHECK", "ONBUILD"})
+SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "SHELL", "HEALTHCHECK", "ONBUILD"})
+"""Instructions that run commands."""
 _HEREDOC = re.compile(r"""<<-?['"]?(\w+)['"]?""")
 
 
@@ -63,7 +64,7 @@ def _words(text: str, one: Instruction) -> list[Word]:
 def commands(text: str) -> Iterator[Command]:
     """The commands of RUN, CMD and ENTRYPOINT."""
     for one in instructions(text):
-        if one.name in _SHELL:
+        if one.name in SHELL:
             for command in shell.commands(text, one.start, one.end):
                 yield Command(command.words)
 

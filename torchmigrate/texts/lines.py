@@ -12,6 +12,8 @@ from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _SECTION = re.compile(r"\[(?P<name>[^\]\r\n]+)\]")
 _KEY = re.compile(r"(?P<key>[^\s=:#;\[][^=:\r\n]*?)[ \t]*[=:][ \t]*(?P<value>[^\r\n]*)")
+_CONTINUED = re.compile(r"(?:[^\r\n\\]|\\\r\n|\\[\s\S]|\\\Z)+")
+_MAKE_COMMENT = re.compile(r"(?<!\\)#")
 _MAKE_SET = re.compile(
     r"(?P<lead>[ ]*(?:[\w./%$(){}-]+[ ]*:[ ]*)?(?:(?:export|override)[ ]+)*)"
     r"(?P<name>[A-Za-z_]\w*)[ \t]*(?:[:?+!]{0,3}=)[ \t]*(?P<value>[^\r\n#]*)"
@@ -125,6 +127,16 @@ def make_commands(text: str) -> Iterator[Command]:
     for low, high in _lines(text):
         if text[low] == "\t":
             yield from shell.commands(text, _recipe_start(text, low, high), high)
+
+
+def make_comments(text: str) -> Iterator[tuple[int, int]]:
+    """Comments of lines with those that continue them; in recipes those that the shell sees."""
+    for match in _CONTINUED.finditer(text):
+        low, high = match.span()
+        if text[low] == "\t":
+            yield from shell.comments(text, _recipe_start(text, low, high), high)
+        elif found := _MAKE_COMMENT.search(text, low, high):
+            yield found.start(), high
 
 
 def _recipe_start(text: str, low: int, high: int) -> int:

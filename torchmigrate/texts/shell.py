@@ -21,6 +21,7 @@ _OPERATOR = re.compile(r"&&|\|\||;;|[;&|()]")
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|COBALT|\$|OAR)(?=[ \t])")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _HEREDOC = re.compile(r"""<<-?\s*(?P<quote>['"]?)(?P<tag>\w+)(?P=quote)""")
+_ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _OPENS_BLOCK = re.compile(r"(?:\bthen|\bdo|\belse|\{|\()[ \t]*(?:#[^\r\n]*)?\r?\n(?:[ \t]*(?:#[^\r\n]*)?\r?\n)*\Z")
 _CLOSES_BLOCK = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?\r?\n)*[ \t]*(?:fi\b|done\b|\}|\)|else\b|elif\b|esac\b|;;|\Z)")
 
@@ -63,6 +64,36 @@ def commands(text: str, start: int = 0, end: int | None = None) -> Iterator[Comm
     yield from _finished(text, words, first, at, start, stop)
 
 
+def comments(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Where the comments of text[start:end] lie; those inside of a `$(...)` are taken for a part of its word."""
+    stop = len(text) if end is None else end
+    at, heredocs = start, list[str]()
+    while at < stop:
+        char = text[at]
+        if char == "\\" and text[at + 1 : at + 3].startswith(("\n", "\r\n")):
+            at += 3 if text[at + 1] == "\r" else 2
+        elif char == "#":
+            directive = _DIRECTIVE.match(text, at, stop)
+            line_end = _line_end(text, at, stop)
+            if directive is not None:
+                yield from comments(text, directive.end(), line_end)
+            else:
+                yield at, line_end
+            at = line_end
+        elif char == "\n":
+            at += 1
+            for tag in heredocs:
+                body_end, at_next = _heredoc_end(text, at, stop, tag)
+                yield from comments(text, at, body_end)
+                at = at_next
+            heredocs = []
+        elif opened := _HEREDOC.match(text, at, stop):
+            heredocs.append(opened["tag"])
+            at = opened.end()
+        else:
+            at = max(_word_end(text, at, stop), at + 1)
+
+
 def _finished(text: str, words: list[Word], first: int, at: int, start: int, stop: int) -> Iterator[Command]:
     kept = list(words)
     while kept and kept[0].text in _RESERVED:
@@ -102,6 +133,8 @@ def _word_end(text: str, at: int, stop: int) -> int:
             at = _quoted_end(text, at, stop)
         elif char == "$" and text[at + 1 : at + 2] in ("(", "{"):
             at = _nested_end(text, at + 1, stop)
+        elif escaped := _ANSI_QUOTED.match(text, at, stop):
+            at = escaped.end()
         else:
             at += 1
     return min(at, stop)

@@ -31,14 +31,15 @@ class NotYaml(Exception):
 def parse(text: str) -> list[Node]:
     """The documents of a text. Raises NotYaml, except for templates, which give what single lines say."""
     try:
-        return _parse(text)
+        return documents(text)
     except NotYaml:
         if _TEMPLATE.search(text) is None:
             raise
         return list(_line_by_line(text))
 
 
-def _parse(text: str) -> list[Node]:
+def documents(text: str) -> list[Node]:
+    """The documents of a text that is YAML as it stands. Raises NotYaml."""
     import yaml
 
     try:
