@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +16,7 @@ from torchmigrate.model import EVERYTHING, FileResult, Project
 from torchmigrate.module import Module
 from torchmigrate.newer import masked
 from torchmigrate.parse import parse_python
-from torchmigrate.source import Lines, SourceError, Splice, read_python, read_text, splice
+from torchmigrate.source import Lines, SourceError, Splice, narrow, read_python, read_text, splice, wide
 
 
 class Mark(Codemod):
@@ -148,9 +150,38 @@ def test_new_text_that_the_encoding_cannot_hold_is_left_out() -> None:
 
 
 def test_text_that_is_not_python() -> None:
-    assert read_text(b"\xff\xfe").encode("\xff\xfe") == b"\xff\xfe"
+    assert read_text(b"\xff\xfd").encode("\xff\xfd") == b"\xff\xfd"
     assert read_text("é".encode()).text == "é"
     assert read_text(b"\xef\xbb\xbfx").bom
+
+
+WIDE = ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize("kind", ["python", "yaml", "json", "requirements", "env", "toml", "notebook"])
+def test_text_of_wide_characters_is_an_error(encoding: str, kind: str) -> None:
+    result = process("f", "\ufefftarget()\n".encode(encoding), [Mark()], Project(), EVERYTHING, kind)
+    (error,) = result.errors
+    assert (error.code, error.line, error.column) == ("TM001", 1, 1)
+    assert f"the file is in {encoding[:6].upper()}; save it in UTF-8" in error.message
+    assert result.findings == ()
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+def test_python_reads_no_text_of_wide_characters(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "wide.py"
+    path.write_bytes("\ufeffx = 1\n".encode(encoding))
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr
+
+
+def test_wide_characters_are_searched_as_utf8() -> None:
+    for encoding in WIDE:
+        assert "é target".encode() in narrow("\ufeffé target".encode(encoding))
+        assert b"target" in narrow("\ufefftarget".encode(encoding) + b"\x00")
+    assert (wide(b"target"), narrow(b"\xfftarget"), wide(b"")) == (None, b"\xfftarget", None)
 
 
 def test_line_ends_near_a_place() -> None:

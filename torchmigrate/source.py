@@ -14,6 +14,12 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -90,12 +96,24 @@ class Source:
         return codecs.BOM_UTF8 + body if self.bom else body
 
 
+def wide(data: bytes) -> str | None:
+    """The encoding of two or four bytes a character that a byte order mark says, as Windows writes it, else None."""
+    return next((name for mark, name in _WIDE if data.startswith(mark)), None)
+
+
+def narrow(data: bytes) -> bytes:
+    """The text of a wide encoding in UTF-8, to be searched and not written; other bytes as they are."""
+    encoding = wide(data)
+    return data.decode(encoding, "replace").encode("utf-8", "replace") if encoding else data
+
+
 def read_python(data: bytes) -> Source:
     """Decode a Python file by its byte order mark and PEP 263 cookie.
 
     Raises SourceError TM001 for bytes that the declared encoding cannot decode and TM006 where decoding and encoding
     would not give the same bytes again.
     """
+    _refuse_wide(data)
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:
@@ -106,11 +124,21 @@ def read_python(data: bytes) -> Source:
 
 
 def read_text(data: bytes) -> Source:
-    """Decode a file that is not Python: UTF-8, with or without a byte order mark, else Latin-1 byte by byte."""
+    """Decode a file that is not Python: UTF-8, with or without a byte order mark, else Latin-1 byte by byte.
+
+    Raises SourceError TM001 for UTF-16 and UTF-32.
+    """
+    _refuse_wide(data)
     try:
         return _decode(data, "utf-8")
     except SourceError:
         return _decode(data, "latin-1")
+
+
+def _refuse_wide(data: bytes) -> None:
+    if encoding := wide(data):
+        name = encoding.upper()
+        raise SourceError("TM001", f"cannot decode: the file is in {name}; save it in UTF-8 (file not looked at)", 1, 1)
 
 
 def _decode(data: bytes, encoding: str) -> Source:
