@@ -17,7 +17,7 @@ RULES = ROOT / "codemods" / "torchmigrate_codemods"
 LAYERS = (
     {"__init__", "model", "versions"},
     {"source", "suppress", "diff", "git", "write", "journal", "runs", "cache", "config", "owners", "newer", "parse"}
-    | {"highlight", "commits", "plain", "facts", "baseline"},
+    | {"highlight", "commits", "plain", "facts", "baseline", "digest"},
     {
         "names",
         "values",
@@ -49,6 +49,7 @@ LAYERS = (
         "roots",
         "scan",
         "sieve",
+        "literals",
         "homes",
         "siblings",
         "narrow",

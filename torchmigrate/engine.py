@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from torchmigrate import compose
 from torchmigrate.codemod import Alternative, Change, Codemod, Extent, Place, Plan, Report
 from torchmigrate.diff import hunks
+from torchmigrate.digest import digest as digest
 from torchmigrate.edits import Edit, ReplaceText
 from torchmigrate.facts import Gathered, OwnFacts
 from torchmigrate.imports import Import, insertions
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     from torchmigrate.notebook import NotebookModule
 
 _PYTHON = ("python", "notebook")
-
-
-def digest(data: bytes) -> str:
-    """The content hash that identifies a file's state everywhere (blake2b, 16 bytes, hex)."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

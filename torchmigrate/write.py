@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from torchmigrate.digest import digest as digest
 
 
 class ChangedMeanwhile(Exception):
@@ -28,11 +29,6 @@ class Target:
     real: str
     temporary: str | None
     mode: int
-
-
-def digest(data: bytes) -> str:
-    """The fingerprint by which files are compared: blake2b, 16 bytes, in hex."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def read(path: str) -> bytes:
