@@ -606,24 +606,13 @@ def calls_between(one: Version, other: Version) -> tuple[ast.Call, ...]:
             last = last.before
         if last is first:
             return tuple(calls)
-    return tuple(set(touches(one)) ^ set(touches(other)))
+    ways = touches(one), touches(other)
+    return tuple(call for way in ways for call in way if not all(call in other for other in ways))
 
 
 def expand(version: Version) -> Iterator[Definition]:
     """The definitions behind a version, each once."""
-    seen: set[int] = set()
-    stack: list[Version] = [version]
-    while stack:
-        one = stack.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, Phi):
-            stack.extend(reversed(one.sources))
-        elif isinstance(one, Touched):
-            stack.append(one.before)
-        else:
-            yield one
+    return (one for one in _behind(version) if isinstance(one, Definition))
 
 
 def untouched(version: Version) -> Version:
@@ -635,39 +624,36 @@ def untouched(version: Version) -> Version:
 
 def settled(version: Version) -> Version:
     """The version behind calls that may have changed it, also where paths with and without such calls meet."""
-    seen: set[int] = set()
-    found: dict[int, Version] = {}
-    stack: list[Version] = [version]
-    while stack:
-        one = stack.pop()
-        one = untouched(one)
-        if isinstance(one, Phi) and not one.open:
-            if id(one) not in seen:
-                seen.add(id(one))
-                stack.extend(one.sources)
-        else:
-            found[id(one)] = one
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return untouched(version)
+    version = untouched(version)
+    if not isinstance(version, Phi) or version.open:
+        return version
+    ends = [one for one in _behind(version, opened=False) if isinstance(one, Definition) or _is_open(one)]
+    return ends[0] if len(ends) == 1 else version
 
 
 def touches(version: Version) -> tuple[ast.Call, ...]:
     """The calls that received the owner of a key since it got its value."""
-    calls: list[ast.Call] = []
+    return tuple(dict.fromkeys(one.call for one in _behind(version) if isinstance(one, Touched)))
+
+
+def _behind(version: Version, *, opened: bool = True) -> Iterator[Version]:
+    """A version and those that it may be, each once, in the order of the paths; those of an open Phi if `opened`."""
     seen: set[int] = set()
-    stack: list[Version] = [version]
+    stack = [version]
     while stack:
         one = stack.pop()
         if id(one) in seen:
             continue
         seen.add(id(one))
+        yield one
         if isinstance(one, Touched):
-            calls.append(one.call)
             stack.append(one.before)
-        elif isinstance(one, Phi):
-            stack.extend(one.sources)
-    return tuple(dict.fromkeys(calls))
+        elif isinstance(one, Phi) and (opened or not one.open):
+            stack += reversed(one.sources)
+
+
+def _is_open(version: Version) -> bool:
+    return isinstance(version, Phi) and version.open
 
 
 def _parameters(args: ast.arguments) -> list[ast.arg]:
