@@ -54,6 +54,11 @@ SURELY = {
     "init_process_group(HERE)",
     "several in one": "import os, torch.distributed as dist, sys\ndist.init_process_group(HERE)",
     "semicolons": "import torch; import torch.distributed as dist; dist.init_process_group(HERE)",
+    "by text": 'import torch.distributed as dist\ngetattr(dist, "init_process_group")(HERE)',
+    "by text, kept": 'import torch\ninit = getattr(torch.distributed, "init_process_group")\ninit(HERE)',
+    "module by text": 'import torch\ngetattr(torch, "distributed").init_process_group(HERE)',
+    "module by text, kept": 'import torch\ndist = getattr(torch, "distributed")\ndist.init_process_group(HERE)',
+    "by text twice": 'import torch\ngetattr(getattr(torch, "distributed"), "init_process_group")(HERE)',
     "in a function": """
         def f():
             import torch.distributed as dist
@@ -163,6 +168,13 @@ SURELY = {
 }
 
 PERHAPS = {
+    "by text under if": """
+        import torch.distributed as dist
+        start = print
+        if ready:
+            start = getattr(dist, "init_process_group")
+        start(HERE)
+        """,
     "two libraries under if": """
         if ascend:
             import torch_npu.distributed as dist
@@ -193,6 +205,12 @@ PERHAPS = {
 }
 
 NO = {
+    "getattr of its own": "import torch.distributed as dist\nfrom six import getattr\n"
+    'getattr(dist, "init_process_group")(HERE)',
+    "getattr with a default": 'import torch.distributed as dist\ngetattr(dist, "init_process_group", print)(HERE)',
+    "getattr of something computed": "import torch.distributed as dist\ngetattr(dist, name)(HERE)",
+    "getattr of a dotted name": 'import torch\ngetattr(torch, "distributed.init_process_group")(HERE)',
+    "getattr of another object": 'import torch.distributed as dist\ngetattr(self.dist, "init_process_group")(HERE)',
     "not imported": "torch.distributed.init_process_group(HERE)",
     "local function": "import torch\ndef init_process_group(x): pass\ninit_process_group(HERE)",
     "function shadows the import": """

@@ -138,7 +138,7 @@ def _parts(values: Values, node: ast.expr) -> Iterator[ast.expr]:
         elif not (builtin or (names and names <= _PURE)):
             raise Refused(f"calls {ast.unparse(node.func)}()")
         if names:
-            yield node.func
+            yield from _parts(values, node.func)
         for argument in (*node.args, *(k.value for k in node.keywords)):
             yield from _parts(values, argument)
     elif key_of(node) is not None:

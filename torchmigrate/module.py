@@ -179,8 +179,8 @@ class Module:
         """True when an expression surely refers to one of the qualified names."""
         return self.names.resolve(node).surely(frozenset(targets))
 
-    def references(self, *targets: str) -> Iterator[tuple[ast.Name | ast.Attribute, bool]]:
-        """Every read of one of the qualified names, and whether it surely is one."""
+    def references(self, *targets: str) -> Iterator[tuple[ast.Name | ast.Attribute | ast.Call, bool]]:
+        """Every read of one of the qualified names, and whether it surely is one; a call is one of `getattr`."""
         return self.names.references(targets)
 
     def calls(self, *targets: str) -> Iterator[CallSite]:

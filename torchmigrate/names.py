@@ -216,13 +216,29 @@ class Names:
         while isinstance(node, ast.Attribute):
             suffix.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or depth > _DEPTH:
+        if depth > _DEPTH:
             return _NOTHING
-        root = self._resolve_name(node, depth)
+        if isinstance(node, ast.Name):
+            root = self._resolve_name(node, depth)
+        elif (asked := self._asked(node)) is not None:
+            owner, attribute = asked
+            suffix.append(attribute)
+            root = self.resolve(owner, depth + 1)
+        else:
+            return _NOTHING
         if not suffix or not root.names:
             return root
         tail = "." + ".".join(reversed(suffix))
         return Reference(frozenset(name + tail for name in root.names), root.certain)
+
+    def _asked(self, node: ast.expr) -> tuple[ast.expr, str] | None:
+        """The object and the attribute of `getattr(object, "attribute")`, where that is the builtin."""
+        match node:
+            case ast.Call(
+                func=ast.Name(id="getattr") as name, args=[owner, ast.Constant(value=str() as attribute)], keywords=[]
+            ) if self.lookup("getattr", self.scope_of(name)) is None and attribute.isidentifier():
+                return owner, attribute
+        return None
 
     def _resolve_name(self, node: ast.Name, depth: int) -> Reference:
         place = (self.scope_of(node), node.id)
@@ -255,7 +271,7 @@ class Names:
         for binding in bindings:
             if binding.kind is Kind.IMPORT and binding.qualified:
                 names.add(binding.qualified)
-            elif binding.kind is Kind.ASSIGN and isinstance(binding.value, (ast.Name, ast.Attribute)):
+            elif binding.value is not None and _may_be_imported(binding):
                 through = self.resolve(binding.value, depth + 1)
                 names |= through.names
                 certain = certain and through.certain and bool(through.names)
@@ -271,12 +287,19 @@ class Names:
         torch_stars = {module for _, module in self.stars if module == "torch" or module.startswith("torch.")}
         return Reference(frozenset(f"{module}.{name}" for module in torch_stars), len(self.stars) == 1)
 
-    def references(self, targets: Iterable[str]) -> Iterator[tuple[ast.Name | ast.Attribute, bool]]:
-        """Every read of one of the qualified names, in source order, with whether it surely is one of them."""
+    def references(self, targets: Iterable[str]) -> Iterator[tuple[ast.Name | ast.Attribute | ast.Call, bool]]:
+        """Every read of one of the qualified names, in source order, with whether it surely is one of them.
+
+        A call is one of `getattr(object, "attribute")`.
+        """
         wanted = frozenset(targets)
         tails = {name.rpartition(".")[2] for name in wanted}
-        found: list[tuple[ast.Name | ast.Attribute, bool]] = []
+        found: list[tuple[ast.Name | ast.Attribute | ast.Call, bool]] = []
         for tail in tails:
+            for call in self._calls_of_getattr.get(tail, ()):
+                reference = self.resolve(call)
+                if reference.perhaps(wanted):
+                    found.append((call, reference.surely(wanted)))
             for attribute in self._attributes_by_name.get(tail, ()):
                 reference = self.resolve(attribute)
                 if reference.perhaps(wanted):
@@ -297,6 +320,16 @@ class Names:
         for attribute in self.attributes:
             if isinstance(attribute.ctx, ast.Load):
                 found.setdefault(attribute.attr, []).append(attribute)
+        return found
+
+    @functools.cached_property
+    def _calls_of_getattr(self) -> dict[str, list[ast.Call]]:
+        """The calls of `getattr` that spell an attribute out, by its name."""
+        found: dict[str, list[ast.Call]] = {}
+        for name in self._plain_loads.get("getattr", ()):
+            call = self.parents[name]
+            if isinstance(call, ast.Call) and call.func is name and (asked := self._asked(call)) is not None:
+                found.setdefault(asked[1], []).append(call)
         return found
 
     @functools.cached_property
@@ -329,8 +362,12 @@ class Names:
 
 
 def _may_be_imported(binding: Binding) -> bool:
-    assigned = binding.kind is Kind.ASSIGN and isinstance(binding.value, (ast.Name, ast.Attribute))
-    return assigned or binding.kind is Kind.IMPORT
+    if binding.kind is not Kind.ASSIGN:
+        return binding.kind is Kind.IMPORT
+    value = binding.value
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "getattr" and len(value.args) == 2
+    return isinstance(value, (ast.Name, ast.Attribute))
 
 
 def _is_none(value: ast.expr | None) -> bool:

@@ -81,6 +81,8 @@ class CollectiveAliases(Codemod):
                     yield self.report(function, f"{_message(old, _target(module, old)[0])} (imported by *)")
                 elif len(found) == 1:
                     named.setdefault(found[0].node, []).append((function, old))
+            else:
+                yield self.report(function, f"{_message(old, _target(module, old)[0])} (named by text)")
         for statement, uses in named.items():
             if isinstance(statement, ast.ImportFrom):
                 yield from self._imported(module, statement, uses)

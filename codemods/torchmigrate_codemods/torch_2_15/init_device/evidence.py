@@ -254,4 +254,4 @@ def _without_int(node: ast.expr) -> ast.expr:
 
 
 def _tail(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return node.attr if isinstance(node, ast.Attribute) else ast.unparse(node)
