@@ -32,6 +32,7 @@ from torchmigrate.model import (
     Verdict,
 )
 from torchmigrate.pool import ExecutorPool
+from torchmigrate.sieve import Wanted
 
 SETTLED = scan.SETTLED
 RULES = '''
@@ -83,6 +84,21 @@ class Gatherer(Codemod):
     def check(self, module):
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and module.source(node.func) == "ask_me":
+                yield self.report(node, repr(module.project.facts.get("told", ())))
+
+
+class Follower(Codemod):
+    """Report what follows, where the project tells something."""
+
+    code, name, area, default = "XX202", "follower", "toys", False
+    triggers = (b"follow_me", b"lead_me")
+    awaits = {b"follow_me": "told"}
+
+    def check(self, module):
+        with open(os.environ["LOOKS"], "a") as log:
+            log.write(module.path + "\\n")
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and module.source(node.func) in ("follow_me", "lead_me"):
                 yield self.report(node, repr(module.project.facts.get("told", ())))
 
 
@@ -282,6 +298,28 @@ class TestProjects:
         assert [f.message for f in results["c.py"].findings if f.code == "XX201"] == ["(1, 2)"]
         assert sorted(place.log.read_text().split()) == ["b.py", "c.py", "c.py", "d.py"]
 
+    def test_files_that_wait_for_a_fact_are_looked_at_only_in_projects_that_have_it(self, place: Place) -> None:
+        for project in ("one", "two"):
+            place.put(f"{project}/setup.py", "")
+        place.write(one__a="follow_me()\n", one__b="tell_me(1)\n", one__c="x = 1\n")
+        place.write(two__a="follow_me()\n", two__b="follow_me()\nlead_me()\n", two__c="ask_me()\n")
+        os.symlink("a.py", place.folder / "one" / "z.py")
+        for looked in (["one/a.py", "one/a.py", "two/b.py"], []):
+            results, migration = place.run(select=("XX201", "XX202"), cache=True)
+            assert {path: [f.message for f in result.findings] for path, result in results.items()} == {
+                "one/a.py": ["(1,)"],
+                "two/b.py": ["()", "()"],
+                "two/c.py": ["()"],
+            }
+            assert migration.counts.looked_at == 4
+            assert place.looked_at == looked
+        place.write(two__c="tell_me(2)\n")
+        results, _ = place.run(select=("XX201", "XX202"), cache=True)
+        assert [f.message for f in results["two/a.py"].findings] == ["(2,)"]
+        assert [f.message for f in results["one/a.py"].findings] == ["(1,)"]
+        results, _ = place.run("two/a.py", select=("XX201", "XX202"))
+        assert not results
+
     def test_overrides_hold_for_their_files(self, place: Place) -> None:
         place.write(a="mark_me(1)\n", tests__b="mark_me(1)\n", gen__c="mark_me(1)\n")
         folder = str(place.folder)
@@ -414,7 +452,7 @@ class TestCache:
             assert "b.py" in results
 
     def test_batch_in_the_known_state_is_not_read(self, place: Place) -> None:
-        scanner = scan.Scanner({"python": (b"mark_me",)}, 1000, False)
+        scanner = scan.Scanner({"python": (Wanted("XX1", (b"mark_me",), {}),)}, 1000, False)
         batch = Batch("", (b"a.py", b"b.py"), watched=True)
         found = scanner.scan(batch)
         assert [hit.path for hit in found.hits] == ["a.py"]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchmigrate.scan import search_for
-from torchmigrate.sieve import which_of
+from torchmigrate.literals import Literals
 
 LETTERS = st.binary(min_size=1, max_size=4).map(lambda data: bytes(b"abc"[one % 3] for one in data))
 TEXTS = st.binary(max_size=200).map(lambda data: bytes(b"abcd"[one % 4] for one in data))
@@ -24,18 +23,32 @@ def automaton(request: pytest.FixtureRequest) -> Iterator[bool]:
         yield request.param
 
 
-@given(literals=st.lists(LETTERS, min_size=1, max_size=100), text=TEXTS)
-def test_search_is_true_where_any_literal_is(literals: list[bytes], text: bytes) -> None:
-    assert bool(search_for(literals)(text)) == any(one in text for one in literals)
-
-
-@given(literals=st.lists(LETTERS, max_size=30), text=TEXTS)
+@given(literals=st.lists(LETTERS, max_size=100), text=TEXTS)
 def test_all_literals_are_told_though_they_overlap(literals: list[bytes], text: bytes) -> None:
-    assert which_of(literals)(text) == {one for one in literals if one in text}
+    known = Literals(literals)
+    held = {one for one in literals if one in text}
+    assert known.held(text) == held
+    assert known.any(text) == bool(held)
 
 
 def test_every_one_of_many_literals_is_found() -> None:
     literals = [b"name_%d;" % n for n in range(300)]
-    search = search_for(literals)
-    assert all(search(b"x = " + one) for one in literals)
-    assert not search(b"name_300; name_1")
+    known = Literals(literals)
+    assert all(known.held(b"x = " + one) == {one} for one in literals)
+    assert known.held(b"".join(literals)) == set(literals)
+    assert not known.any(b"name_300; name_1")
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        (b"dist.send({", {b"dist.send(", b".send(", b"({"}),
+        (b"undist.send({", {b"dist.send(", b".send(", b"({"}),
+        (b"a.send()", {b".send("}),
+        (b"dist.sendist.send(", {b"dist.send(", b".send("}),
+        (b"({", {b"({"}),
+        (b"dist.sen", set()),
+    ],
+)
+def test_literals_inside_and_behind_others(text: bytes, held: set[bytes]) -> None:
+    assert Literals([b"dist.send(", b".send(", b"({"]).held(text) == held

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from torchmigrate import registry
-from torchmigrate.sieve import ALWAYS, Sieve, Wanted
+from torchmigrate.sieve import ALWAYS, AT_ONCE, Sieve, Wanted, plain_text
 from torchmigrate.work import wanted
 from torchmigrate_codemods.spellings import leads_to
 
@@ -34,8 +34,49 @@ PLAIN = Wanted("XX3", (b"plain",), {})
 def test_codes(data: bytes, codes: str) -> None:
     sieve = Sieve([CALLS, BOTH, PLAIN])
     assert sieve.codes(data) == set(codes.split())
-    if codes:
-        assert sieve.concerns(data)
+    if b"#" not in data:
+        assert sieve.awaited(data) == (AT_ONCE if codes else None)
+
+
+def test_a_comment_counts_in_files_that_hold_a_trigger() -> None:
+    sieve = Sieve([CALLS, BOTH, PLAIN])
+    assert sieve.awaited(b"save  # torchmigrate: ignore[XX2] why") == AT_ONCE
+    assert sieve.awaited(b"x  # torchmigrate: ignore[XX2] why") is None
+
+
+def test_one_of_several_patterns_is_enough() -> None:
+    sieve = Sieve([Wanted("XX1", (b"optim",), {ALWAYS: (b"torch", (rb"\(\{", rb"set\("))})])
+    assert not sieve.codes(b"optim torch")
+    assert not sieve.codes(b"optim set(x)")
+    assert sieve.codes(b"torch.optim.SGD({p})") == sieve.codes(b"torch.optim.SGD(set(p))") == {"XX1"}
+
+
+def test_a_file_waits_for_a_fact_where_all_that_counts_in_it_does() -> None:
+    waiting = Wanted("XX1", (b"setup", b"init"), {b"setup": (b"import",)}, {b"setup": "wrapper"})
+    sieve = Sieve([waiting, PLAIN])
+    assert sieve.awaited(b"import setup") == {"wrapper"}
+    assert sieve.codes(b"import setup") == {"XX1"}
+    assert sieve.awaited(b"setup") is None
+    for data in (b"import setup init", b"import setup plain", b"import setup  # torchmigrate: ignore[XX1] no"):
+        assert sieve.awaited(data) == AT_ONCE
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (rb"optim", b"optim"),
+        (rb"\(\{", b"({"),
+        (rb"torch\.x", b"torch.x"),
+        (rb"\\", b"\\"),
+        (rb"torch.x", None),
+        (rb"a\sb", None),
+        (rb"\bfoo", None),
+        (rb"nccl|NCCL", None),
+        (rb"(", None),
+    ],
+)
+def test_patterns_that_are_plain_texts(pattern: bytes, text: bytes | None) -> None:
+    assert plain_text(pattern) == text
 
 
 def test_a_pattern_that_is_none_leaves_nothing_out() -> None:
@@ -48,7 +89,9 @@ def test_all_patterns_of_the_rules_are_patterns_and_for_triggers_that_they_have(
     for one in found:
         assert set(one.requires) <= {ALWAYS, *one.triggers}, one.code
         for patterns in one.requires.values():
-            assert all(re.compile(pattern) for pattern in patterns)
+            for pattern in patterns:
+                assert all(re.compile(part) for part in (pattern if isinstance(pattern, tuple) else (pattern,)))
+        assert set(one.awaits) <= set(one.triggers)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from torchmigrate.narrow import Narrow
 from torchmigrate.pool import Engine, Failure, Pool, Prepare
 from torchmigrate.roots import Projects
 from torchmigrate.scan import Found, Hit
+from torchmigrate.sieve import AT_ONCE
 from torchmigrate.versions import release
 from torchmigrate.work import Job, Look, Looked, Worker, wanted
 
@@ -86,6 +87,7 @@ class Migration:
         self._admission = _Admission(settings.paths)
         self._facts: dict[str, Facts] = {}
         self._first: list[tuple[Look, Looked]] = []
+        self._later: list[Hit] = []
         self._generated: list[str] = []
         self._notes: list[str] = []
         self._seen = self._looked_at = self._waiting = 0
@@ -127,7 +129,9 @@ class Migration:
             yield from self._drive(())
         else:
             yield from self._drive(self._memory.recall(batch) for batch in chain(first, batches))
-        yield from self._admit(self._admission.of_links())
+        yield from self._receive(self._admission.of_links())
+        yield from self._drive(())
+        yield from self._admit(self._awaited())
         yield from self._drive(())
         yield from self._with_facts()
         yield from self._drive(())
@@ -202,7 +206,7 @@ class Migration:
         self._seen += len(batch.names)
         self._generated.extend(found.generated)
         yield from (FileResult(error.path, errors=(error,)) for error in found.errors)
-        yield from self._admit(self._admission.of(found.hits))
+        yield from self._receive(self._admission.of(found.hits))
 
     def _narrow(self, batch: Batch, failure: Failure) -> Iterator[FileResult]:
         """Look at a batch in halves after its scan was lost, until the one file is known."""
@@ -214,6 +218,14 @@ class Migration:
         self._seen += 1
         path = next(batch.paths())
         yield FileResult(path, errors=(FileError(path, None, None, failure.code, failure.message),))
+
+    def _receive(self, hits: Iterable[Hit]) -> Iterator[FileResult]:
+        """Have candidates looked at, but put off those that may turn out to be none."""
+        for hit in hits:
+            if hit.awaits:
+                self._later.append(hit)
+            else:
+                yield from self._admit((hit,))
 
     def _admit(self, hits: Iterable[Hit]) -> Iterator[FileResult]:
         """Have candidates looked at; what an earlier run knows is there at once."""
@@ -231,6 +243,13 @@ class Migration:
             self._looked_at += 1
             self._waiting += 1
             yield from self._give(Look(hit, root, self.policy, None if self._gathers else _NO_FACTS, None, home))
+
+    def _awaited(self) -> Iterator[Hit]:
+        """The candidates whose project has turned out to have one of the facts that they wait for."""
+        facts: dict[str, set[str]] = {}
+        for task, looked in self._first:
+            facts.setdefault(task.root, set()).update(name for name, _ in looked.gathered)
+        return (hit for hit in self._later if facts.get(self._roots.root_of(hit.path), AT_ONCE) & hit.awaits)
 
     def _without_home(self, hit: Hit, error: UsageError) -> Iterator[FileResult]:
         """A candidate below a configuration that cannot be used: told once for all of them, at the configuration."""

@@ -59,7 +59,8 @@ class Rule:
     default: bool
     triggers: tuple[bytes, ...]
     text_triggers: tuple[bytes, ...]
-    requires: Mapping[bytes, tuple[bytes, ...]]
+    requires: Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]
+    awaits: Mapping[bytes, str]
     formats: frozenset[str]
     gathers: bool
     options: Mapping[str, tuple[str, ...]]
@@ -75,6 +76,7 @@ class Rule:
             tuple(codemod.triggers),
             tuple(codemod.text_triggers),
             dict(codemod.requires),
+            dict(codemod.awaits),
             frozenset(codemod.formats),
             codemod.gathers,
             {name: option.values for name, option in codemod.options.items()},

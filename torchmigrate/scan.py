@@ -1,8 +1,6 @@
 """Reads many files fast and finds those that hold a trigger of a selected codemod.
 
 Opening a file costs more than searching it, so each is opened once, without a look at its size, and read in one piece.
-The search is one automaton for up to 64 literals where `ahocorasick_rs` is installed (it is ten times as fast as the
-standard library here, but has no wheel for musl), else one `in` a literal.
 """
 
 from __future__ import annotations
@@ -14,16 +12,16 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torchmigrate.discover import Batch, join, kind_of
+from torchmigrate.literals import Literals
 from torchmigrate.model import FileError
-from torchmigrate.sieve import Sieve
+from torchmigrate.sieve import AT_ONCE, Sieve, Wanted
 
 FIRST_READ = 1 << 16
 NEXT_READ = 1 << 20
-LITERALS_TOGETHER = 64
 GENERATED = re.compile(rb"@generated\b|\bCode generated\b[^\r\n]*\bDO NOT EDIT\b")
 GENERATED_WITHIN = 1024
 SETTLED = 2_000_000_000
@@ -33,7 +31,6 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) 
 _NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
 
-Search = Callable[[bytes], object]
 State = tuple[int, int, int, int]
 _LINK: State = (0, 0, 0, 0)
 
@@ -42,7 +39,8 @@ _LINK: State = (0, 0, 0, 0)
 class Hit:
     """A file that holds a trigger: its path as printed and with all links resolved, and what its content hashes to.
 
-    `named` files were given on the command line one by one; `linked` ones are symbolic links themselves.
+    `named` files were given on the command line one by one; `linked` ones are symbolic links themselves. With `awaits`
+    a file is worth a look only where its project has one of these facts.
     """
 
     path: str
@@ -52,6 +50,7 @@ class Hit:
     digest: str
     named: bool = False
     linked: bool = False
+    awaits: frozenset[str] = AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +69,14 @@ class Found:
 
 
 class Scanner:
-    """Searches batches for the literals of each kind of file.
+    """Searches batches for what some rules look for in each kind of file.
 
-    `max_size` is in bytes: a larger file that holds a trigger is an error, never silence. `sieves` say of the kinds
-    that they know whether a file that holds one is worth a look.
+    `max_size` is in bytes: a larger file that holds a trigger is an error, never silence.
     """
 
-    def __init__(
-        self,
-        literals: Mapping[str, Sequence[bytes]],
-        max_size: int,
-        include_generated: bool,
-        sieves: Mapping[str, Sieve] | None = None,
-    ) -> None:
-        self._search = {kind: search_for(found) for kind, found in literals.items()}
-        self._sieves = sieves or {}
-        self._overlap = max((len(one) for found in literals.values() for one in found), default=1) - 1
+    def __init__(self, wanted: Mapping[str, Sequence[Wanted]], max_size: int, include_generated: bool) -> None:
+        self._wanted = wanted
+        self._sieves: dict[str, Sieve] = {}
         self._max_size = max_size
         self._include_generated = include_generated
 
@@ -99,15 +90,15 @@ class Scanner:
         states: list[State] = []
         began = time.time_ns()
         folder = os.fsencode(join(batch.folder, "x"))[:-1]
-        python = self._search.get("python")
+        sieves = self._sieves
         flags = _FLAGS if batch.named else _FLAGS | _NOT_THROUGH_LINKS
         open_, read, close, fstat = os.open, os.read, os.close, os.fstat
         for name in batch.names:
             path = folder + name
             kind = "python" if name.endswith(b".py") else kind_of(os.fsdecode(name)) or "python"
-            search = python if kind == "python" else self._search.get(kind)
-            if search is None:
-                continue
+            if kind not in sieves:
+                sieves[kind] = Sieve(self._wanted.get(kind, ()))
+            sieve = sieves[kind]
             try:
                 try:
                     file = open_(path, flags)
@@ -121,7 +112,7 @@ class Scanner:
                         states.append(_state(fstat(file)))
                     data = read(file, FIRST_READ)
                     if len(data) == FIRST_READ:
-                        data = self._read_on(file, data, search)
+                        data = self._read_on(file, data, sieve.literals)
                 finally:
                     close(file)
             except OSError as error:
@@ -131,9 +122,8 @@ class Scanner:
             except _TooLarge as error:
                 errors.append(FileError(os.fsdecode(path), None, None, "TM009", str(error)))
                 continue
-            if not search(data):
-                continue
-            if (sieve := self._sieves.get(kind)) is not None and not sieve.concerns(data):
+            awaits = sieve.awaited(data)
+            if awaits is None:
                 continue
             shown = os.fsdecode(path)
             if not (self._include_generated or batch.named) and GENERATED.search(data, 0, GENERATED_WITHIN):
@@ -141,11 +131,11 @@ class Scanner:
             else:
                 digest = hashlib.blake2b(data, digest_size=16).hexdigest()
                 real, linked = os.path.realpath(shown), os.path.islink(shown)
-                hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked))
+                hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked, awaits))
         state = _fingerprint(states) if len(states) == len(batch.names) and _is_settled(states, began) else b""
         return Found(tuple(hits), tuple(errors), tuple(generated), state)
 
-    def _read_on(self, file: int, data: bytes, search: Search) -> bytes:
+    def _read_on(self, file: int, data: bytes, literals: Literals) -> bytes:
         """The whole content of a file that begins with `data`; nothing for one that is no regular file.
 
         Raises _TooLarge for one over the size limit that holds a trigger; one without is as good as empty.
@@ -167,10 +157,10 @@ class Scanner:
             size += len(piece)
         window = b"".join(pieces)
         while window:
-            if search(window):
+            if literals.any(window):
                 raise _TooLarge(found.st_size, self._max_size)
             piece = os.read(file, NEXT_READ)
-            window = piece and window[len(window) - self._overlap :] + piece
+            window = piece and window[len(window) - literals.longest + 1 :] + piece
         return b""
 
 
@@ -200,28 +190,6 @@ def state_of(batch: Batch) -> bytes:
         return _fingerprint([_state(lstat(folder + name)) for name in batch.names])
     except OSError:
         return b""
-
-
-def search_for(literals: Sequence[bytes]) -> Search:
-    """A function that gives something true for bytes that hold one of the literals."""
-    wanted = sorted(set(literals))
-    together = [wanted[start : start + LITERALS_TOGETHER] for start in range(0, len(wanted), LITERALS_TOGETHER)]
-    try:
-        from ahocorasick_rs import BytesAhoCorasick, MatchKind
-    except ImportError:
-        return _search_plainly(wanted)
-    searches: list[Search] = [
-        BytesAhoCorasick(some, matchkind=MatchKind.LeftmostFirst).find_matches_as_indexes for some in together
-    ]
-    if len(searches) == 1:
-        return searches[0]
-    return lambda data: any(search(data) for search in searches)
-
-
-def _search_plainly(literals: Sequence[bytes]) -> Search:
-    """Without the automaton. Most literals share few short parts, so those are looked for first."""
-    wanted = [one for one in literals if not any(other in one for other in literals if other != one)]
-    return lambda data: any(one in data for one in wanted)
 
 
 def _cannot_read(path: bytes, error: OSError) -> FileError:

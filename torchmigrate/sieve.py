@@ -5,21 +5,38 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from torchmigrate.literals import Literals
 
 ALWAYS = b""
 """Among what a rule requires: holds for each of its triggers."""
 SUPPRESSES = b"torchmigrate"
 """In the comments that silence a rule; one that silences nothing is told, so such files are looked at."""
+AT_ONCE: frozenset[str] = frozenset()
+
+Test = Callable[[bytes], bool]
+Required = bytes | tuple[bytes, ...]
+"""A regular expression, or several of which one is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What one rule looks for in files of one kind; `requires` as in `Codemod`."""
+    """What one rule looks for in files of one kind; `requires` and `awaits` as in `Codemod`."""
 
     code: str
     triggers: tuple[bytes, ...]
-    requires: Mapping[bytes, tuple[bytes, ...]]
+    requires: Mapping[bytes, tuple[Required, ...]]
+    awaits: Mapping[bytes, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What one trigger of one rule asks for beside; `patterns` are indexes, `awaits` is a fact or nothing."""
+
+    code: str
+    patterns: tuple[int, ...]
+    awaits: str
 
 
 class Sieve:
@@ -27,63 +44,76 @@ class Sieve:
 
     def __init__(self, wanted: Iterable[Wanted]) -> None:
         self._wanted = tuple(wanted)
-
-    @functools.cached_property
-    def _held(self) -> Callable[[bytes], frozenset[bytes]]:
-        return which_of(trigger for one in self._wanted for trigger in one.triggers)
+        self._codes = {one.code: one.code.encode() for one in self._wanted}
+        self.literals = Literals(trigger for one in self._wanted for trigger in one.triggers)
+        patterns: dict[Required, int] = {}
+        self._demands: dict[bytes, list[_Demand]] = {}
+        for one in self._wanted:
+            for trigger in one.triggers:
+                asked = [*one.requires.get(ALWAYS, ()), *one.requires.get(trigger, ())]
+                asked.sort(key=lambda one: isinstance(one, tuple) or plain_text(one) is None)  # plain texts are fast
+                indexes = tuple(patterns.setdefault(pattern, len(patterns)) for pattern in dict.fromkeys(asked))
+                self._demands.setdefault(trigger, []).append(_Demand(one.code, indexes, one.awaits.get(trigger, "")))
+        self._patterns = tuple(patterns)
 
     def codes(self, data: bytes) -> frozenset[str]:
         """The codes of the rules that a file's content concerns."""
-        held = self._held(data)
-        suppressing = SUPPRESSES in data
-        known: dict[bytes, bool] = {}
-        return frozenset(
-            one.code
-            for one in self._wanted
-            if _holds(one, held, data, known) or (suppressing and one.code.encode() in data)
-        )
-
-    def concerns(self, data: bytes) -> bool:
-        """Whether any rule has something to look for in a file that holds a trigger."""
+        known: dict[int, bool] = {}
+        found = {one.code for one in self._demanded(self.literals.held(data)) if self._is_met(one, data, known)}
         if SUPPRESSES in data:
-            return True
-        held = self._held(data)
-        known: dict[bytes, bool] = {}
-        return any(_holds(one, held, data, known) for one in self._wanted)
+            found.update(code for code, written in self._codes.items() if written in data)
+        return frozenset(found)
 
+    def awaited(self, data: bytes) -> frozenset[str] | None:
+        """The facts of which the project must have one before the file concerns a rule: none where it does at once.
 
-def which_of(literals: Iterable[bytes]) -> Callable[[bytes], frozenset[bytes]]:
-    """A function that gives those of the literals that some bytes hold."""
-    wanted = sorted(set(literals))
-    try:
-        from ahocorasick_rs import BytesAhoCorasick
-    except ImportError:
-        return lambda data: frozenset(one for one in wanted if one in data)
-    find = BytesAhoCorasick(wanted).find_matches_as_indexes
-    return lambda data: frozenset(wanted[found[0]] for found in find(data, overlapping=True))
+        None for a file that concerns no rule.
+        """
+        held = self.literals.held(data)
+        if not held:
+            return None
+        if SUPPRESSES in data:
+            return AT_ONCE
+        known: dict[int, bool] = {}
+        met: set[str] = set()
+        for one in self._demanded(held):
+            if one.awaits not in met and self._is_met(one, data, known):
+                if not one.awaits:
+                    return AT_ONCE
+                met.add(one.awaits)
+        return frozenset(met) if met else None
 
+    def _demanded(self, held: frozenset[bytes]) -> Iterable[_Demand]:
+        return (one for trigger in held for one in self._demands[trigger])
 
-def _holds(one: Wanted, held: frozenset[bytes], data: bytes, known: dict[bytes, bool]) -> bool:
-    """Whether a trigger counts; `known` keeps what has been searched in the same data."""
-    for trigger in one.triggers:
-        if trigger in held and all(
-            _found(pattern, data, known) for pattern in (*one.requires.get(trigger, ()), *one.requires.get(ALWAYS, ()))
-        ):
-            return True
-    return False
-
-
-def _found(pattern: bytes, data: bytes, known: dict[bytes, bool]) -> bool:
-    if pattern not in known:
-        search = _search(pattern)
-        known[pattern] = search is None or search(data) is not None
-    return known[pattern]
+    def _is_met(self, demand: _Demand, data: bytes, known: dict[int, bool]) -> bool:
+        """Whether a trigger counts; `known` keeps what has been searched in the same data."""
+        for pattern in demand.patterns:
+            if pattern not in known:
+                known[pattern] = _test(self._patterns[pattern])(data)
+            if not known[pattern]:
+                return False
+        return True
 
 
 @functools.cache
-def _search(pattern: bytes) -> Callable[[bytes], object] | None:
-    """None for a pattern that is none: then nothing is left out because of it."""
-    try:
-        return re.compile(pattern).search
-    except re.error:
+def plain_text(pattern: bytes) -> bytes | None:
+    """The one text that a regular expression stands for, None for one that stands for several."""
+    if re.search(rb"[][.^$*+?{}|()\\]", re.sub(rb"\\[^\w\s]", b"", pattern)):
         return None
+    return re.sub(rb"\\([^\w\s])", rb"\1", pattern)
+
+
+@functools.cache
+def _test(pattern: Required) -> Test:
+    """Whether data holds a pattern; one that is none leaves nothing out."""
+    if isinstance(pattern, tuple):
+        tests = [_test(one) for one in pattern]
+        return lambda data: any(test(data) for test in tests)
+    if (text := plain_text(pattern)) is not None:
+        return lambda data: text in data
+    try:
+        search = re.compile(pattern).search
+    except re.error:
+        return lambda data: True
+    return lambda data: search(data) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
 from torchmigrate.siblings import Setters, Siblings, WithSiblings
-from torchmigrate.sieve import Sieve, Wanted
+from torchmigrate.sieve import Required, Sieve, Wanted, plain_text
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
@@ -74,8 +75,7 @@ class Job:
         return Home(self.selection, self.overrides, self.min_torch)
 
     def scanner(self) -> Scanner:
-        sieves = {kind: Sieve(wanted) for kind, wanted in self.wanted.items() if any(one.requires for one in wanted)}
-        return Scanner(literals(self.wanted), self.max_size, self.include_generated, sieves)
+        return Scanner(self.wanted, self.max_size, self.include_generated)
 
 
 class Worker:
@@ -164,9 +164,24 @@ def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
             triggers = codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
-            requires = codemod.requires if kind == "python" else {}
-            found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires))
+            requires: Mapping[bytes, tuple[Required, ...]] = {}
+            if kind in PYTHON_KINDS:
+                requires = codemod.requires if kind == "python" else _of_words(codemod.requires)
+            awaits = codemod.awaits if kind in PYTHON_KINDS else {}
+            found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, awaits))
     return {kind: tuple(found[kind]) for kind in sorted(found)}
+
+
+def _of_words(requires: Mapping[bytes, tuple[Required, ...]]) -> dict[bytes, tuple[Required, ...]]:
+    """Of what triggers require, that which the lines of code inside of JSON hold just as well: texts in one piece."""
+
+    def is_word(one: Required) -> bool:
+        if isinstance(one, tuple):
+            return all(map(is_word, one))
+        text = plain_text(one)
+        return text is not None and re.fullmatch(rb"[^\s\"'\\]+", text) is not None
+
+    return {trigger: tuple(filter(is_word, patterns)) for trigger, patterns in requires.items()}
 
 
 def literals(wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, tuple[bytes, ...]]:

@@ -21,13 +21,13 @@ def leads_to(inside: str) -> bytes:
     ) % (inside.encode(), inside.encode())
 
 
-OTHER_ALIAS = rb"\bdistributed\s+as\s+(?!(?:dist|distributed|c10d)\b)\w"
+OTHER_ALIAS = rb"distributed\s+as\s+(?!(?:dist|distributed|c10d)\b)\w"
 """What a file shows that calls `torch.distributed` by a name which triggers such as `dist.send(` do not hold."""
 
 
 def imports_from_distributed(names: str) -> bytes:
     """A regular expression for an import of one of some names (a regular expression) from `torch.distributed`."""
-    return rb"\btorch\.distributed[\w.]*\s+import\s*(?:\([^)]*|[^\n]*)\b(?:%b)\b" % names.encode()
+    return rb"torch\.distributed[\w.]*\s+import\s*(?:\([^)]*|[^\n]*)\b(?:%b)\b" % names.encode()
 
 
 RELEASE_NOTES = "https://github.com/pytorch/pytorch/releases/tag/v2.15.0"

@@ -3,8 +3,9 @@
     python tests/benchmark/bench.py --make TREE --files 50000 PACKAGE...   makes a git tree of so many .py files first
     python tests/benchmark/bench.py TREE...                                prints the ratios for each tree
 
-A tree that is made is like a repository of many projects, where few files (`--matching`, by default 2 of 1000) hold a
-trigger of the rules; of the packages' other files with a trigger none is taken. Any folder can be measured as well.
+A tree that is made is like a repository of many projects, where few files (`--matching`, by default 2 of 1000) concern
+a rule as far as their bytes show; of the packages' other files that do none is taken. Any folder can be measured as
+well.
 
 Every pair of commands runs alternately (A B A B ...), so that a machine which is busy with other things slows both.
 The search is `rg -l -F` for all triggers of the rules over the kinds of files that the rules name. Times are medians
@@ -30,7 +31,7 @@ from pathlib import Path
 
 from torchmigrate import registry
 from torchmigrate.discover import KINDS, kind_of
-from torchmigrate.scan import search_for
+from torchmigrate.sieve import Sieve
 from torchmigrate.work import literals, wanted
 
 TOOL = (sys.executable, "-m", "torchmigrate")
@@ -156,10 +157,9 @@ def count(tree: str) -> int:
 
 
 def make(tree: Path, packages: Sequence[str], files: int, matching: float) -> None:
-    """A git repository of copies of packages until it holds enough files, few of them with a trigger."""
+    """A git repository of copies of packages until it holds enough files, few of which concern a rule."""
     tree.mkdir(parents=True)
-    by_kind = literals(wanted(registry.load().select()))
-    searches = {kind: search_for(found) for kind, found in by_kind.items()}
+    sieves = {kind: Sieve(found) for kind, found in wanted(registry.load().select()).items()}
     holds: dict[str, bool] = {}
     made = taken = turn = 0
     while made < files:
@@ -174,21 +174,22 @@ def make(tree: Path, packages: Sequence[str], files: int, matching: float) -> No
                 for name, kind in kinds.items():
                     source = os.path.join(here, name)
                     if source not in holds:
-                        holds[source] = bool(kind in searches and searches[kind](Path(source).read_bytes()))
+                        concerned = kind in sieves and sieves[kind].awaited(Path(source).read_bytes()) is not None
+                        holds[source] = concerned
                     if holds[source] and taken + 1 > matching * (made + 1):
                         continue
                     taken += holds[source]
                     made += name.endswith(".py")
                     link(source, str(to / name))
         if made == before:
-            raise SystemExit("these packages hold no .py file without a trigger")
+            raise SystemExit("every .py file of these packages concerns a rule")
     for arguments in (
         ("init", "-q"),
         ("add", "-A"),
         ("-c", "user.name=b", "-c", "user.email=b@b", "commit", "-qm", "b"),
     ):
         subprocess.run(["git", *arguments], cwd=tree, check=True, stderr=subprocess.DEVNULL)
-    print(f"{tree}: {made} .py files, {taken} files with a trigger")
+    print(f"{tree}: {made} .py files, {taken} files that concern a rule")
 
 
 def link(source: str, to: str) -> None:
@@ -203,7 +204,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", help="trees to measure, or packages to make one of")
     parser.add_argument("--make", metavar="TREE", type=Path, help="make this tree from the packages and measure it")
     parser.add_argument("--files", type=int, default=50_000, help="how many .py files it shall hold at least")
-    parser.add_argument("--matching", type=float, default=0.002, help="the share of files that may hold a trigger")
+    parser.add_argument("--matching", type=float, default=0.002, help="the share of files that may concern a rule")
     parser.add_argument("--goal", type=float, default=2.0, help="how many times rg a dry run may take (default: 2)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each command, after one that does not count")
     parser.add_argument("--select", action="append", default=[], help="the rules to measure (default: all)")

@@ -26,8 +26,8 @@ class CompilerPrecompile(Codemod):
     """
 
     code, name, area = "TM807", "compiler-precompile", "compile"
-    triggers = (b"compiler.precompile", b"compiler import precompile", b", precompile", b"\n    precompile")
-    requires: ClassVar = {b"": (leads_to("compiler"),)}
+    triggers = (b"precompile",)
+    requires: ClassVar = {b"": (leads_to("compiler"), rb"precompile(?<!\wprecompile)(?![\w-])")}
     reference = RELEASE_NOTES
     example = """
     import torch

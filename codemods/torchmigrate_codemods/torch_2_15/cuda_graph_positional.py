@@ -18,6 +18,14 @@ _MOVES = (
     "torch 2.15 puts annotation_config before check_input_liveness in torch.cuda.graph, so the sixth argument by "
     "position would be taken for it"
 )
+_PART = rb"(?:(?!:[ \t]*(?:#|\r?\n))[^,*])*"
+_USED = (
+    rb"(?:\s*\((?:(?:%b,){5}|(?:%b,){0,4}%b\*)|\s*[,)\]};]|\s+(?:as|if|else|or|and|for|in|is|not)\b"
+    rb"|[ \t]*(?:\r?\n|#|\\|\Z))"
+) % (_PART, _PART, _PART)
+"""What follows torch.cuda.graph where it may be given a sixth argument: five commas or a star before a block begins, or
+anything that is no call."""
+_GRAPH_USED = rb"graph(?:s\b|%b)" % _USED
 
 
 class CudaGraphPositional(Codemod):
@@ -33,8 +41,12 @@ class CudaGraphPositional(Codemod):
     """
 
     code, name, area = "TM812", "cuda-graph-positional", "cuda"
-    triggers = (b"cuda.graph", b"torch.cuda as", b"torch.cuda import", b"import cuda as")
-    requires: ClassVar = {b"": (rb"\bgraph\s*[(,)]|\bgraphs\b",)}
+    triggers = (b"cuda.graph", b"torch.cuda as", b"torch.cuda import", b"cuda as")
+    requires: ClassVar = {
+        b"cuda.graph": (rb"cuda\.graph(?:s\s+(?:as|import)\b|(?:s\.graph)?%b)" % _USED,),
+        **dict.fromkeys((b"torch.cuda as", b"torch.cuda import"), (_GRAPH_USED,)),
+        b"cuda as": (rb"torch\s+import\s*(?:\([^)]*|[^\n]*)\bcuda\s+as\b", _GRAPH_USED),
+    }
     reference = RELEASE_NOTES
     example = """
     import torch

@@ -15,7 +15,14 @@ from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.search import GpuSearch
 from torchmigrate_codemods.torch_2_15.init_device.site import INIT, RULE, InitSite
 from torchmigrate_codemods.torch_2_15.init_device.subgroups import MESH, meshes, subgroups
-from torchmigrate_codemods.torch_2_15.init_device.wrappers import CALLS, NAMES, calls_of_wrappers, facts, with_callers
+from torchmigrate_codemods.torch_2_15.init_device.wrappers import (
+    CALLS,
+    NAMES,
+    WRAPPER,
+    calls_of_wrappers,
+    facts,
+    with_callers,
+)
 
 _PARTIAL = frozenset({"functools.partial"})
 _OWNERS = frozenset({"dist", "distributed", "c10d", "torch_dist"})
@@ -60,7 +67,8 @@ class InitDeviceId(Codemod):
         dist.init_process_group("nccl")
     """
     triggers = (b"init_process_group", b"init_device_mesh", *NAMES)
-    requires: ClassVar = dict.fromkeys(NAMES, (CALLS, rb"\bimport\b"))
+    requires: ClassVar = CALLS
+    awaits: ClassVar = dict.fromkeys(NAMES, WRAPPER)
     gathers = True
 
     def facts(self, module: Module) -> Iterator[tuple[str, object]]:

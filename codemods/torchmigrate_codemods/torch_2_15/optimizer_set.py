@@ -15,6 +15,16 @@ from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
 
 _OPTIMIZER = re.compile(r"torch\.optim\.(?:\w+\.)?[A-Z]\w*")
 _WARNS = "torch 2.15 warns when an optimizer's parameters are a set, whose order changes between runs"
+_SETS = (
+    rb"\(\{\s*\w+\s+for\b",
+    rb"\(\{(?<=\w\(\{)\s*[\w.]+\s*(?:,|\}\s*,)",
+    rb"= \{p\w*\s+for\b",
+    rb"param\w*\s*=\s*set\(",
+    rb"set\((?:p|param) for\b",
+    rb"set\((?:model|self|net)\.parameters",
+    rb"[A-Z]\w*\(\s*set\(|=\s*\(set\(",
+)
+"""Sets that may be given to an optimizer, as far as the text shows."""
 
 
 class OptimizerSet(Codemod):
@@ -32,18 +42,8 @@ class OptimizerSet(Codemod):
     """
 
     code, name, area = "TM801", "optimizer-set", "optim"
-    # Not b"torch.optim": one file in twenty of a training repository has it, and nearly none a set.
-    triggers = (
-        *(b"(set(", b"= set(", b"=set(", b"({", b"= {p", b"set(p for", b"set(param for"),
-        *(b"set(model.parameters", b"set(self.parameters", b"set(net.parameters"),
-    )
-    requires: ClassVar = {
-        b"": (leads_to("optim"),),
-        b"(set(": (rb"\b[A-Z]\w*\(\s*set\(|=\s*\(set\(",),
-        **dict.fromkeys((b"= set(", b"=set("), (rb"param\w*\s*=\s*set\(",)),
-        b"({": (rb"\(\{\s*\w+\s+for\b",),
-        b"= {p": (rb"= \{p\w*\s+for\b",),
-    }
+    triggers = (b"optim.", b"optim import", b"optim as", b"optim\n", b"optim\r")
+    requires: ClassVar = {b"": (leads_to("optim"), (rb"\(\{", rb"\{p", rb"set\("), _SETS)}
     reference = RELEASE_NOTES
     example = """
     import torch

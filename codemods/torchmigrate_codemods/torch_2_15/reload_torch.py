@@ -21,7 +21,14 @@ class ReloadTorch(Codemod):
 
     code, name, area = "TM810", "reload-torch", "python"
     triggers = (b"reload",)
-    requires: ClassVar = {b"": (rb"\breload\s*\(\s*\w+\s*\)", rb"\bimport\s+(?:[\w., ]*\W)?torch\b")}
+    requires: ClassVar = {
+        b"": (
+            rb"torch",
+            (rb"importlib", rb"imp\.", rb"imp import"),
+            rb"reload\s*\(\s*\w+\s*\)",
+            rb"import\s+(?:[\w., ]*\W)?torch\b",
+        )
+    }
     reference = RELEASE_NOTES
     example = """
     import importlib

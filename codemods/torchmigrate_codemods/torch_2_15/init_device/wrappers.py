@@ -29,7 +29,8 @@ NAMES = (
 )
 """What the usual names of such functions hold: files that only call one are found by them."""
 _NAME = b"(?:" + b"|".join(NAMES) + b")"
-CALLS = rb"(?<!def )\b\w*" + _NAME + rb"\w*\s*\(|\bimport\b[^\n]*" + _NAME
+CALLS = {one: (rb"%b(?<!def %b)\w*(?:[ \t]*[(#\r\n]|\s+as\b|\Z)" % (one, one), b"import") for one in NAMES}
+"""What a file that calls one holds beside, as far as its text shows: a call or another name for it, and an import."""
 _USUAL = re.compile(_NAME.decode())
 _SHOWN = 3
 
