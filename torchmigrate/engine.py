@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from torchmigrate.notebook import NotebookModule
 
 _PYTHON = ("python", "notebook")
+First = tuple[FileResult, Gathered, frozenset[str]]
+"""What the first look at a file gives."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,11 +75,7 @@ def process(
     `kind` is the file's format: "python", "notebook", or a format of `texts`. Never raises for bad input: what cannot
     be read is an error in the result.
     """
-    try:
-        source, module = _open(path, data, project, kind)
-        return _process(path, data, source, module, codemods, policy, kind)
-    except SourceError as error:
-        return FileResult(path, errors=(_error(path, error),), digest=digest(data))
+    return _look(path, data, codemods, project, policy, kind, None)[0]
 
 
 def process_first(
@@ -87,39 +85,42 @@ def process_first(
     project: Project,
     policy: Policy,
     kind: str = "python",
-) -> tuple[FileResult, Gathered, frozenset[str]]:
+) -> First:
     """`process` for a file that has not given its facts yet: the result with no facts but its own, those facts as
     (name, value) pairs, and the names of the facts that the result hangs on.
 
     Where those facts turn out to be different in all of the project the file has to be looked at again.
     """
     known = OwnFacts(project.facts)
-    try:
-        source, module = _open(path, data, replace(project, facts=known), kind)
-        gathered = tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
-        known.begin(gathered)
-        result = _process(path, data, source, module, codemods, policy, kind)
-    except SourceError as error:
-        return FileResult(path, errors=(_error(path, error),), digest=digest(data)), (), frozenset()
-    return result, gathered, frozenset(known.read)
+    return _look(path, data, codemods, replace(project, facts=known), policy, kind, known)
 
 
-def _process(
+def _look(
     path: str,
     data: bytes,
-    source: Source,
-    module: Module,
     codemods: Sequence[Codemod],
+    project: Project,
     policy: Policy,
     kind: str,
-) -> FileResult:
-    suppressions = Suppressions.read(module.text, _comments_of(module, kind))
-    offers, errors = _plan(path, module, codemods, kind, suppressions)
-    findings = tuple(f for offer in offers for f in offer.findings)
-    result = FileResult(path, findings, tuple(errors), digest=digest(data))
-    if policy.propose:
-        result = replace(result, proposals=_proposals(data, source, module, offers))
-    return _carry_out(result, data, source, module, offers, policy, kind)
+    known: OwnFacts | None,
+) -> First:
+    """The result, the file's own facts if it has to give them to `known`, and what it read there."""
+    gathered: Gathered = ()
+    try:
+        source, module = _open(path, data, project, kind)
+        if known is not None:
+            gathered = tuple(fact for codemod in codemods if codemod.gathers for fact in codemod.facts(module))
+            known.begin(gathered)
+        suppressions = Suppressions.read(module.text, _comments_of(module, kind))
+        offers, errors = _plan(path, module, codemods, kind, suppressions)
+        findings = tuple(f for offer in offers for f in offer.findings)
+        result = FileResult(path, findings, tuple(errors), digest=digest(data))
+        if policy.propose:
+            result = replace(result, proposals=_proposals(data, source, module, offers))
+        result = _carry_out(result, data, source, module, offers, policy, kind)
+    except SourceError as error:
+        return FileResult(path, errors=(_error(path, error),), digest=digest(data)), (), frozenset()
+    return result, gathered, frozenset(known.read if known is not None else ())
 
 
 def unreadable(path: str, before: bytes, after: bytes, project: Project, kind: str = "python") -> str | None:
