@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from torchmigrate.flow import calls_between, key_of
 from torchmigrate.module import Module
+from torchmigrate.reaching import calls_between, key_of
 
 
 def module_of(text: str) -> Module:

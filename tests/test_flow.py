@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from torchmigrate.flow import Flow, key_of, owner_key
+from torchmigrate.flow import Flow
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of, owner_key
 
 
 class Probe:

@@ -35,6 +35,7 @@ LAYERS = (
         "project",
         "module",
         "flow",
+        "reaching",
         "compose",
     }
     | {"transform", "carry", "declared", "effects", "evaluate", "functions", "possible", "questions"},

@@ -8,9 +8,9 @@ import textwrap
 import pytest
 
 from torchmigrate.carry import Refused, carry
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.possible import Known, Unknown, Value, compare, truthy
+from torchmigrate.reaching import key_of
 from torchmigrate.values import Facts, Values
 
 ANYTHING = "?"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchmigrate.flow import Definition, calls_between, key_of, owner_key, settled, touches
+from torchmigrate.reaching import Definition, calls_between, key_of, owner_key, settled, touches
 
 if TYPE_CHECKING:
     from torchmigrate.values import Facts, Values

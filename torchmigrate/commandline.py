@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from torchmigrate.flow import key_of
 from torchmigrate.possible import Known, Options, Unknown
+from torchmigrate.reaching import key_of
 
 KINDS = frozenset({"int", "str", "bool", "float", "dict", "list", "tuple"})
 """The types that a declaration can name, as kinds of values."""

@@ -23,10 +23,10 @@ from torchmigrate.commandline import (
     typed,
 )
 from torchmigrate.evaluate import items
-from torchmigrate.flow import Definition, Version, key_of, namespace_of, owner_key
 from torchmigrate.functions import FunctionNode
 from torchmigrate.names import Binding, Kind, Scope
 from torchmigrate.possible import ANYTHING, Known, Unknown
+from torchmigrate.reaching import Definition, Version, key_of, namespace_of, owner_key
 from torchmigrate.values import Facts, Leaf
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from torchmigrate.flow import key_of
+from torchmigrate.reaching import key_of
 
 Constant = str | int | float | bool | bytes | None
 

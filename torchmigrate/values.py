@@ -28,7 +28,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchmigrate.facts import CONSTANT
-from torchmigrate.flow import Condition, Definition, Phi, Touched, Version, key_of, settled, touches, untouched
 from torchmigrate.functions import Functions
 from torchmigrate.possible import (
     ANYTHING,
@@ -42,6 +41,7 @@ from torchmigrate.possible import (
     narrow,
     truthy,
 )
+from torchmigrate.reaching import Condition, Definition, Phi, Touched, Version, key_of, settled, touches, untouched
 
 if TYPE_CHECKING:
     from torchmigrate.module import Module

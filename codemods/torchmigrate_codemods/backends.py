@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.origins import visible
 from torchmigrate_codemods.spellings import c10d
 

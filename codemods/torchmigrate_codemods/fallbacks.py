@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate.reaching import key_of
 
 _VERSION = re.compile(r"^\d+\.\d+")
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})

@@ -6,9 +6,9 @@ import ast
 import collections
 from collections.abc import Iterator
 
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate.reaching import key_of
 
 _DEPTH = 6
 

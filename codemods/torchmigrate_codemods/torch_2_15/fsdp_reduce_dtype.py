@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import PurePath
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from torchmigrate.codemod import Codemod, Option, Plan
+from torchmigrate.codemod import Codemod, Extent, Option, Plan
 from torchmigrate.edits import Edit, InsertBefore, Replace, SetArgument
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate_codemods.torch_2_15.fsdp_settings import unstated
+
+if TYPE_CHECKING:
+    from torchmigrate.documents import Document
 
 CLASS = "MixedPrecisionPolicy"
 POLICY = tuple(
@@ -30,6 +34,7 @@ POLICY = tuple(
 _REPLACE = ("dataclasses.replace", "copy.replace")
 _METHODS = frozenset({"to_accumulated_grad_if_needed", "accumulate_unsharded_grad_if_needed"})
 _COLLECTIVES = "torch.distributed.fsdp._fully_shard._fsdp_collectives.foreach_reduce"
+_FACT = "fsdp2-policy"
 _STATE = "torch 2.15 reduces its gradients in the parameters' own dtype; set reduce_dtype explicitly"
 
 
@@ -46,7 +51,9 @@ class FsdpReduceDtype(Codemod):
     has FSDP2. With the option `reduce-dtype = "float32"` it writes `torch.float32`: the new default for float32
     parameters, on every torch. An expression that is not a plain name, attribute or lookup is computed once, in a
     statement above; where that is not possible the place is reported. So are `**kwargs`, subclasses,
-    `dataclasses.replace` on a policy from elsewhere, and uses of FSDP internals that this change removed.
+    `dataclasses.replace` on a policy from elsewhere, and uses of FSDP internals that this change removed. In YAML, TOML
+    and JSON files it reports policies that are named by their class without a reduce_dtype and, where the project makes
+    such policies, a `reduce_dtype` of null beside a `param_dtype`.
 
     FSDP1's `MixedPrecision` still reduces in `param_dtype` and is left alone, as is a policy that names
     `param_dtype_override_fn`: that keyword is new in torch 2.15 (a TypeError before) and keeps chosen parameters in
@@ -61,6 +68,8 @@ class FsdpReduceDtype(Codemod):
             "preserve", ("preserve", "float32"), "keep reducing in param_dtype, or reduce in torch.float32"
         )
     }
+    formats = frozenset({"python", "yaml", "toml", "json"})
+    gathers = True
     reference = "https://github.com/pytorch/pytorch/pull/194434"
     example = """
     import torch
@@ -83,6 +92,22 @@ class FsdpReduceDtype(Codemod):
         for call in module.names.calls:
             yield from self._other_call(module, call)
         yield from self._internals(module)
+
+    def facts(self, module: Module) -> Iterator[tuple[str, object]]:
+        """Whether a file names the class of the policies."""
+        if CLASS in module.text:
+            yield _FACT, module.path
+
+    def check_text(self, document: Document) -> Iterator[Plan]:
+        """Report what leaves the reduce_dtype of a policy to torch."""
+        used = bool(document.project.facts.get(_FACT))
+        for entry, param in unstated(document, frozenset(POLICY), used=used):
+            where = "" if entry.value in POLICY else f"where this reaches a {CLASS}, "
+            message = f"{where}torch 2.15 reduces its gradients in the parameters' own dtype, not in {param}"
+            yield self.report(
+                Extent(entry.start, entry.end, entry.value, ".".join(entry.path)),
+                f"{message}: say a reduce_dtype explicitly",
+            )
 
     # -- policies ----------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from torchmigrate.calls import bind
 from torchmigrate.codemod import Codemod, Plan
-from torchmigrate.flow import key_of
 from torchmigrate.module import CallSite, Module
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 from torchmigrate_codemods.torch_2_15.init_device.search import GpuSearch

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from torchmigrate.codemod import Codemod, Plan
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.nccl_inits import backend, inits
 from torchmigrate_codemods.origins import visible
 from torchmigrate_codemods.point_to_point import COLLECTIVES, DDP

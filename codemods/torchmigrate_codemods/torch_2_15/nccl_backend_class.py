@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from torchmigrate.codemod import Alternative, Change, Codemod, Place, Plan
 from torchmigrate.edits import Replace
-from torchmigrate.flow import key_of
 from torchmigrate.imports import Import
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of
 from torchmigrate.versions import older
 from torchmigrate_codemods.backends import NCCL_CLASS, Backend, backend, group_at
 from torchmigrate_codemods.origins import origins

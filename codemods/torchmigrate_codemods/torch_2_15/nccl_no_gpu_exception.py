@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from torchmigrate.calls import bind
 from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.edits import SetArgument
-from torchmigrate.flow import key_of
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
 from torchmigrate.possible import Known
+from torchmigrate.reaching import key_of
 from torchmigrate.values import Facts, Values
 from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of, is_nccl, surely_nccl

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from torchmigrate.calls import Binding, bind
 from torchmigrate.codemod import Codemod, Plan
-from torchmigrate.flow import Condition
 from torchmigrate.module import CallSite, Module
+from torchmigrate.reaching import Condition
 from torchmigrate.values import Values
 from torchmigrate_codemods.point_to_point import NEW_GROUP
 from torchmigrate_codemods.spellings import RELEASE_NOTES, c10d

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchmigrate.codemod import Codemod, Plan
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.spellings import pull
 
 _PROFILERS = ("torch.profiler", "torch.autograd.profiler", "torch.autograd.profiler_util", "torch.autograd")

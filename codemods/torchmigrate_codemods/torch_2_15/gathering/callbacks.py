@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate.reaching import key_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from torchmigrate.flow import Definition, Phi, key_of, untouched
 from torchmigrate.module import Module
 from torchmigrate.names import Binding, Kind
+from torchmigrate.reaching import Definition, Phi, key_of, untouched
 from torchmigrate_codemods.torch_2_15.gathering.callbacks import Callbacks, Function
 
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)

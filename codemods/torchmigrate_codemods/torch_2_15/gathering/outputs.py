@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchmigrate.edits import Edit, InsertBefore, Replace, ReplaceText
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
 from torchmigrate.names import Kind
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.fresh_names import FreshNames
 from torchmigrate_codemods.torch_2_15.gathering.futures import Futures, Origin
 

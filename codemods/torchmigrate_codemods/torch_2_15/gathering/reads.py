@@ -6,8 +6,8 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
-from torchmigrate.flow import key_of
 from torchmigrate.module import Module
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.torch_2_15.gathering.callbacks import Function
 from torchmigrate_codemods.torch_2_15.gathering.futures import Futures, Held, Origin
 from torchmigrate_codemods.torch_2_15.gathering.rows import bound_name, loads_of

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchmigrate.carry import Refused, carry
-from torchmigrate.flow import Condition, key_of
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
 from torchmigrate.possible import Known, Option, Unknown
+from torchmigrate.reaching import Condition, key_of
 from torchmigrate.values import Facts, Leaf, Values
 
 _NCCL = frozenset({"nccl", "nccl2", "nccl-lazy"})

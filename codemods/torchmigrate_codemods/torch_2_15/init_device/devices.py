@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass, replace
 
 from torchmigrate.carry import Carried, Refused, carry
-from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
 from torchmigrate.possible import Known, Option, Unknown
+from torchmigrate.reaching import Definition, key_of, settled
 from torchmigrate.values import Facts, Leaf, Values
 from torchmigrate_codemods.torch_2_15.init_device.evidence import (
     CUDA_TEXT,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchmigrate.calls import default_of
-from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.functions import FunctionNode
 from torchmigrate.module import Module
 from torchmigrate.possible import Known
+from torchmigrate.reaching import Definition, key_of, settled
 from torchmigrate.values import Facts, Values
 
 Kind = Literal["set", "built", "used"]

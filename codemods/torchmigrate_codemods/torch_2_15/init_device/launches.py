@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from torchmigrate.flow import Definition, key_of, settled
 from torchmigrate.possible import Known
+from torchmigrate.reaching import Definition, key_of, settled
 from torchmigrate.values import Facts, Values
 from torchmigrate_codemods.spellings import c10d
 

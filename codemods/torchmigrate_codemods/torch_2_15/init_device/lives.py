@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torchmigrate.flow import Definition, Flow, Version, expand, key_of, owner_key, touches
+from torchmigrate.flow import Flow
 from torchmigrate.module import Module
 from torchmigrate.possible import Known
+from torchmigrate.reaching import Definition, Version, expand, key_of, owner_key, touches
 from torchmigrate.values import Facts, Values
 from torchmigrate_codemods.torch_2_15.init_device.evidence import Evidence, index_of, walk
 

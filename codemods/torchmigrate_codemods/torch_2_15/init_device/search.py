@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from torchmigrate.carry import Refused, carry
-from torchmigrate.flow import Condition, Definition, key_of, settled
 from torchmigrate.functions import Caller, FunctionNode
 from torchmigrate.module import Module
+from torchmigrate.reaching import Condition, Definition, key_of, settled
 from torchmigrate.values import Facts, Values
 from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import all_of, negated

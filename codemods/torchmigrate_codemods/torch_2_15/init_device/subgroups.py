@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from torchmigrate.calls import Signature, bind
 from torchmigrate.codemod import Plan
 from torchmigrate.edits import SetArgument
-from torchmigrate.flow import key_of
 from torchmigrate.model import Safety
 from torchmigrate.possible import Known
+from torchmigrate.reaching import key_of
 from torchmigrate.values import Facts
 from torchmigrate_codemods.point_to_point import NEW_GROUP
 from torchmigrate_codemods.spellings import c10d

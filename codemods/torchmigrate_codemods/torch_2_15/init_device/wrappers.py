@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torchmigrate.calls import Signature, bind, default_of
 from torchmigrate.codemod import Plan, Report
-from torchmigrate.flow import Definition, settled
+from torchmigrate.reaching import Definition, settled
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of, is_nccl
 from torchmigrate_codemods.torch_2_15.init_device.site import RULE
 from torchmigrate_codemods.torch_2_15.init_device.spread import mentions

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from torchmigrate.flow import key_of
+from torchmigrate.reaching import key_of
 from torchmigrate_codemods.origins import attribute_assignments
 from torchmigrate_codemods.torch_2_15.scaling.shape import NUMBER, UNKNOWN, Shape, merged
 
