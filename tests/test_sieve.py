@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from torchmigrate import registry
-from torchmigrate.sieve import ALWAYS, AT_ONCE, Sieve, Wanted, plain_text
+from torchmigrate.sieve import ALWAYS, AT_ONCE, Sieve, Wanted, code_in_json, plain_text
 from torchmigrate.work import wanted
 from torchmigrate_codemods.spellings import leads_to
 
 CALLS = Wanted("XX1", (b"reduce(", b"Rare"), {b"reduce(": (rb"except\s+\w", rb"torch")})
 BOTH = Wanted("XX2", (b"save", b"load"), {ALWAYS: (rb"\bdcp\b",)})
 PLAIN = Wanted("XX3", (b"plain",), {})
+OPTIMIZER = registry.load().select(["TM801"])
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,16 @@ def test_a_file_waits_for_a_fact_where_all_that_counts_in_it_does() -> None:
 )
 def test_patterns_that_are_plain_texts(pattern: bytes, text: bytes | None) -> None:
     assert plain_text(pattern) == text
+
+
+def test_code_in_a_notebook_is_searched_as_it_runs() -> None:
+    lines = ["from torch import (\n", "    nn,\n", "    optim,\n", ")\n", 'optim.SGD({p for p in m}) or "\\n"']
+    code = "".join(lines).encode()
+    for cell in (lines, "".join(lines), "".join(lines).replace("\n", "\r\n")):
+        for indent in (None, 1):
+            text = json.dumps({"cells": [{"source": cell}]}, indent=indent).encode()
+            assert code in code_in_json(text)
+            assert Sieve(wanted(OPTIMIZER)["notebook"], "notebook").codes(text) == {"TM801"}
 
 
 def test_a_pattern_that_is_none_leaves_nothing_out() -> None:

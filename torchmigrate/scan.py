@@ -97,7 +97,7 @@ class Scanner:
             path = folder + name
             kind = "python" if name.endswith(b".py") else kind_of(os.fsdecode(name)) or "python"
             if kind not in sieves:
-                sieves[kind] = Sieve(self._wanted.get(kind, ()))
+                sieves[kind] = Sieve(self._wanted.get(kind, ()), kind)
             sieve = sieves[kind]
             try:
                 try:

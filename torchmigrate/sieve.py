@@ -42,8 +42,9 @@ class _Demand:
 class Sieve:
     """Tells which of some rules a file's bytes concern."""
 
-    def __init__(self, wanted: Iterable[Wanted]) -> None:
+    def __init__(self, wanted: Iterable[Wanted], kind: str = "python") -> None:
         self._wanted = tuple(wanted)
+        self._is_json = kind == "notebook"
         self._codes = {one.code: one.code.encode() for one in self._wanted}
         self.literals = Literals(trigger for one in self._wanted for trigger in one.triggers)
         patterns: dict[Required, int] = {}
@@ -59,7 +60,9 @@ class Sieve:
     def codes(self, data: bytes) -> frozenset[str]:
         """The codes of the rules that a file's content concerns."""
         known: dict[int, bool] = {}
-        found = {one.code for one in self._demanded(self.literals.held(data)) if self._is_met(one, data, known)}
+        held = self.literals.held(data)
+        code = code_in_json(data) if held and self._is_json else data
+        found = {one.code for one in self._demanded(held) if self._is_met(one, code, known)}
         if SUPPRESSES in data:
             found.update(code for code, written in self._codes.items() if written in data)
         return frozenset(found)
@@ -76,8 +79,9 @@ class Sieve:
             return AT_ONCE
         known: dict[int, bool] = {}
         met: set[str] = set()
+        code = code_in_json(data) if self._is_json else data
         for one in self._demanded(held):
-            if one.awaits not in met and self._is_met(one, data, known):
+            if one.awaits not in met and self._is_met(one, code, known):
                 if not one.awaits:
                     return AT_ONCE
                 met.add(one.awaits)
@@ -94,6 +98,13 @@ class Sieve:
             if not known[pattern]:
                 return False
         return True
+
+
+def code_in_json(data: bytes) -> bytes:
+    """The bytes of a notebook with the code in its strings, and in its lists of lines, as it would stand in a file."""
+    data = data.replace(rb"\\", b"\0").replace(rb"\r", b"")
+    data = re.sub(rb'\\n",\s*"', b"\n", data).replace(rb"\n", b"\n").replace(rb"\"", b'"').replace(rb"\t", b"\t")
+    return data.replace(b"\0", b"\\")
 
 
 @functools.cache

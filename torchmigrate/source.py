@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import bisect
 import codecs
+import functools
 import io
+import itertools
 import re
 import tokenize
 from collections.abc import Iterable
@@ -39,8 +41,14 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.starts = [0, *(m.end() for m in _LINE_END.finditer(text))]
         self._ascii = text.isascii()
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        """The offset of each line's first character."""
+        if "\r" in self.text:
+            return [0, *(m.end() for m in _LINE_END.finditer(self.text))]
+        return [0, *itertools.accumulate([len(line) + 1 for line in self.text.split("\n")][:-1])]
 
     def offset(self, line: int, utf8_column: int) -> int:
         """The text offset of a position as `ast` gives it: 1-based line, 0-based column in UTF-8 bytes."""

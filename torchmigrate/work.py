@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from torchmigrate.ignored import compiled
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
 from torchmigrate.siblings import Setters, Siblings, WithSiblings
-from torchmigrate.sieve import Required, Sieve, Wanted, plain_text
+from torchmigrate.sieve import Sieve, Wanted
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
@@ -144,7 +143,7 @@ class Worker:
                 selection = registry.overridden(self._registry, selection, override)
         format_ = "python" if hit.kind in PYTHON_KINDS else hit.kind
         if hit.kind not in self._sieves:
-            self._sieves[hit.kind] = Sieve(self._job.wanted.get(hit.kind, ()))
+            self._sieves[hit.kind] = Sieve(self._job.wanted.get(hit.kind, ()), hit.kind)
         concerned = self._sieves[hit.kind].codes(data)
         return [
             codemod(selection.options.get(codemod.code))
@@ -164,24 +163,10 @@ def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
             triggers = codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
-            requires: Mapping[bytes, tuple[Required, ...]] = {}
-            if kind in PYTHON_KINDS:
-                requires = codemod.requires if kind == "python" else _of_words(codemod.requires)
+            requires = codemod.requires if kind in PYTHON_KINDS else {}
             awaits = codemod.awaits if kind in PYTHON_KINDS else {}
             found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, awaits))
     return {kind: tuple(found[kind]) for kind in sorted(found)}
-
-
-def _of_words(requires: Mapping[bytes, tuple[Required, ...]]) -> dict[bytes, tuple[Required, ...]]:
-    """Of what triggers require, that which the lines of code inside of JSON hold just as well: texts in one piece."""
-
-    def is_word(one: Required) -> bool:
-        if isinstance(one, tuple):
-            return all(map(is_word, one))
-        text = plain_text(one)
-        return text is not None and re.fullmatch(rb"[^\s\"'\\]+", text) is not None
-
-    return {trigger: tuple(filter(is_word, patterns)) for trigger, patterns in requires.items()}
 
 
 def literals(wanted: Mapping[str, Sequence[Wanted]]) -> dict[str, tuple[bytes, ...]]:

@@ -128,7 +128,7 @@ def _others(one: Example) -> None:
     for data in (one.before, one.after):
         if data is None:
             continue
-        codes = Sieve(wanted(others).get(one.format, ())).codes(data)
+        codes = Sieve(wanted(others).get(one.format, ()), one.format).codes(data)
         rules = [codemod() for codemod in others if codemod.code in codes]
         result = process(one.path, data, rules, one.project, LOOK, one.format)
         strangers = [f for f in result.findings if f.code not in one.others]
@@ -158,7 +158,7 @@ def _signatures(one: Example) -> None:
 
 def _trigger(one: Example) -> None:
     """The scan for triggers would have found the file."""
-    concerned = Sieve(wanted([one.rule]).get(one.format, ())).codes(one.before)
+    concerned = Sieve(wanted([one.rule]).get(one.format, ()), one.format).codes(one.before)
     assert one.rule.code in concerned, f"{one.source}: no trigger in it, or not what it requires"
 
 
