@@ -40,7 +40,8 @@ class InitDeviceId(Codemod):
     `torch.cuda.set_device`, to `torch.device`, or to what it puts on a GPU, before or after the call, or a variable
     that holds such a device. Names must have the same value at the call; where they have not, they are replaced by
     what they stand for. Failing that it looks at the functions that call this one and at the class around it (unsafe).
-    It never infers a GPU from a rank: a launcher may show each process one GPU only.
+    It never infers a GPU from a rank: a launcher may show each process one GPU only. Nor from a device that something
+    else replaces before anything works on it; one that is only printed, compared or loaded to is unsafe.
 
     A backend that is decided at run time gives a conditional device: `... if backend == "nccl" else None`. Without a
     backend the device depends on `torch.cuda.is_available()`. Groups that are surely not NCCL, and calls that pass a
@@ -49,11 +50,13 @@ class InitDeviceId(Codemod):
     Where a function such as `setup_distributed(rank, backend)` starts the group and does not know the GPU, its calls in
     other files of the project are reported as well, unless they ask for another backend.
 
-    `new_group(backend="nccl")` beside a default group of gloo gets the device_id itself (torch 2.7). `set_device`
-    stays: object collectives still use the current device. On torch 2.14 and older device_id makes the communicator
-    at once, sends unbatched point-to-point messages one after another, and lets gloo subgroups hang: a project that
-    still supports those gets the change as unsafe. TM102 looks for groups without device_id: run it in the same run
-    or before, not after this rule.
+    `new_group(backend="nccl")` beside a default group of gloo gets the device_id itself (torch 2.7); `new_subgroups`
+    and `new_subgroups_by_enumeration` take none and are reported, unless the GPU is LOCAL_RANK's.
+
+    `set_device` stays: object collectives still use the current device. On torch 2.14 and older device_id makes the
+    communicator at once, sends unbatched point-to-point messages one after another, and lets gloo subgroups hang: a
+    project that still supports those gets the change as unsafe. TM102 looks for groups without device_id: run it in
+    the same run or before, not after this rule.
     """
 
     code, name, area = "TM101", "init-device-id", "distributed"

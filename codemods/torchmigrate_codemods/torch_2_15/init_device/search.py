@@ -89,11 +89,13 @@ class GpuSearch:
         return Search(None, reason, tuple(dict.fromkeys(candidates)))
 
     def _agreed(self, built: Search, used: Search) -> Search:
-        """A device that is built, unless something is surely put on another one."""
+        """A device that is built, unless something is surely put on another one, or more surely on the same."""
         if used.device is None or built.device is None:
             return built
-        if "" in (indices := {built.device.index, used.device.index}) or len(indices) == 1:
+        if "" in (indices := {built.device.index, used.device.index}):
             return built
+        if len(indices) == 1:
+            return used if used.device.sure and not built.device.sure else built
         shown = [f"{one.text} ({one.evidence})" for one in (built.device, used.device)]
         return Search(None, f"this code shows several GPUs: {', '.join(shown)}", (*built.candidates, *used.candidates))
 
