@@ -120,6 +120,8 @@ class Codemod:
     b"" go for every trigger, and of a tuple one is enough. Parsing is what a run spends its time on, and most files
     with a wide trigger need none. Expressions that begin with a few plain bytes are found ten times as fast as others.
     """
+    text_requires: ClassVar[Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]] = {}
+    """The same for files that are neither Python nor notebooks."""
     awaits: ClassVar[Mapping[bytes, str]] = {}
     """Facts by trigger: a file that holds only such triggers is not looked at before all others, and then only where
     its project has one of these facts. What the rules gather in it is known to all files as ever."""

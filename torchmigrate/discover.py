@@ -298,7 +298,11 @@ class _Filter:
             endings = tuple(os.fsencode(pattern[1:]) for pattern in patterns)
             return cls(lambda name: name.endswith(endings), settings)
 
+        is_python = "python" in kinds
+
         def wanted(name: bytes) -> bool:
+            if is_python and name.endswith(b".py"):
+                return True
             base = os.fsdecode(name.rpartition(b"/")[2])
             return kind_of(base) in kinds and (settings.include_stubs or not base.endswith(".pyi"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+BUCKETS = 16
 TOGETHER = 64
 """Strings that one automaton searches at full speed; with more it is several times slower."""
 _NONE: frozenset[bytes] = frozenset()
@@ -66,7 +67,14 @@ def _beside(told: bytes, strings: Iterable[bytes], wanted: Iterable[bytes]) -> I
 
 
 def _together(strings: Sequence[bytes]) -> list[Sequence[bytes]]:
-    return [strings[start : start + TOGETHER] for start in range(0, len(strings), TOGETHER)]
+    """Groups for one automaton each, of sorted strings. Every `BUCKETS`-th string of a group is looked for by the same
+    mask of first bytes, so those that begin alike come that far apart."""
+    groups = [strings[start : start + TOGETHER] for start in range(0, len(strings), TOGETHER)]
+    return [_dealt(group, -(-len(group) // BUCKETS)) for group in groups]
+
+
+def _dealt(group: Sequence[bytes], size: int) -> Sequence[bytes]:
+    return [one for nth in range(size) for one in group[nth::size]]
 
 
 def _automaton(strings: Sequence[bytes]) -> Find | None:

@@ -246,9 +246,13 @@ class Migration:
 
     def _awaited(self) -> Iterator[Hit]:
         """The candidates whose project has turned out to have one of the facts that they wait for."""
+        wanted = frozenset().union(*(hit.awaits for hit in self._later))
         facts: dict[str, set[str]] = {}
         for task, looked in self._first:
-            facts.setdefault(task.root, set()).update(name for name, _ in looked.gathered)
+            for name in wanted.intersection(name for name, _ in looked.gathered):
+                facts.setdefault(task.root, set()).add(name)
+        if not facts:
+            return iter(())
         return (hit for hit in self._later if facts.get(self._roots.root_of(hit.path), AT_ONCE) & hit.awaits)
 
     def _without_home(self, hit: Hit, error: UsageError) -> Iterator[FileResult]:

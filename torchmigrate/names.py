@@ -103,6 +103,8 @@ class Names:
         self.calls: list[ast.Call] = []
         self.attributes: list[ast.Attribute] = []
         self.loads: list[ast.Name] = []
+        self.texts: list[ast.Constant] = []
+        self.imports: list[ast.Import | ast.ImportFrom] = []
         self._scope_of_load: dict[ast.AST, Scope] = {}
         self.stars: list[tuple[ast.ImportFrom, str]] = []
         self.module = Scope(tree, None, "")
@@ -304,13 +306,12 @@ class Names:
                 reference = self.resolve(attribute)
                 if reference.perhaps(wanted):
                     found.append((attribute, reference.surely(wanted)))
-            for name in self._plain_loads.get(tail, ()):
+            for name in self._reads[1].get(tail, ()) if self.stars else ():
                 reference = self._resolve_name(name, 0)
                 if reference.perhaps(wanted):
                     found.append((name, reference.surely(wanted)))
-        for name, reference in self._aliases:
-            if reference.perhaps(wanted):
-                found.append((name, reference.surely(wanted)))
+        aliases = {name: reference for one in wanted for name, reference in self._aliases.get(one, ())}
+        found += ((name, reference.surely(wanted)) for name, reference in aliases.items())
         found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
         yield from found
 
@@ -326,38 +327,37 @@ class Names:
     def _calls_of_getattr(self) -> dict[str, list[ast.Call]]:
         """The calls of `getattr` that spell an attribute out, by its name."""
         found: dict[str, list[ast.Call]] = {}
-        for name in self._plain_loads.get("getattr", ()):
+        for name in self._reads[1].get("getattr", ()):
             call = self.parents[name]
             if isinstance(call, ast.Call) and call.func is name and (asked := self._asked(call)) is not None:
                 found.setdefault(asked[1], []).append(call)
         return found
 
     @functools.cached_property
-    def _aliases(self) -> list[tuple[ast.Name, Reference]]:
-        """The reads of names that stand for something imported, with what that is."""
-        references = ((name, self._resolve_name(name, 0)) for name in self._reads[0])
-        return [(name, reference) for name, reference in references if reference.names]
-
-    @functools.cached_property
-    def _plain_loads(self) -> dict[str, list[ast.Name]]:
-        """The reads of all other names, by name."""
-        found: dict[str, list[ast.Name]] = {}
-        for name in self._reads[1]:
-            found.setdefault(name.id, []).append(name)
+    def _aliases(self) -> dict[str, list[tuple[ast.Name, Reference]]]:
+        """The reads of names that stand for something imported, by what that may be."""
+        found: dict[str, list[tuple[ast.Name, Reference]]] = {}
+        for name in self._reads[0]:
+            reference = self._resolve_name(name, 0)
+            for qualified in reference.names:
+                found.setdefault(qualified, []).append((name, reference))
         return found
 
     @functools.cached_property
-    def _reads(self) -> tuple[list[ast.Name], list[ast.Name]]:
-        """The reads of names that may stand for something imported, and the others."""
+    def _reads(self) -> tuple[list[ast.Name], dict[str, list[ast.Name]]]:
+        """The reads of names that may stand for something imported, and the others by name."""
         known: dict[tuple[Scope, str], list[ast.Name]] = {}
         aliases: list[ast.Name] = []
-        others: list[ast.Name] = []
+        others: dict[str, list[ast.Name]] = {}
+        scope_of = self._scope_of_load
         for name in self.loads:
-            key = (self.scope_of(name), name.id)
-            if key not in known:
+            key = (scope_of[name], name.id)
+            group = known.get(key)
+            if group is None:
                 found = self.lookup(name.id, key[0])
-                known[key] = aliases if found and any(map(_may_be_imported, found[1])) else others
-            known[key].append(name)
+                is_alias = found is not None and any(map(_may_be_imported, found[1]))
+                group = known[key] = aliases if is_alias else others.setdefault(name.id, [])
+            group.append(name)
         return aliases, others
 
 
@@ -407,6 +407,7 @@ class _Builder:
     def build(self, tree: ast.Module) -> None:
         names = self.names
         parents, calls, attributes, loads = names.parents, names.calls, names.attributes, names.loads
+        texts = names.texts
         scope_of_load = names._scope_of_load
         stack: list[tuple[Any, Any, _Frame]] = [
             (child, tree, _Frame(names.module)) for child in reversed(list(ast.iter_child_nodes(tree)))
@@ -417,6 +418,8 @@ class _Builder:
             parents[node] = parent
             kind = node.__class__
             if kind is ast.Constant:
+                if node.value.__class__ is str:
+                    texts.append(node)
                 continue
             if kind is ast.Name:
                 if node.ctx.__class__ is ast.Load:
@@ -562,6 +565,7 @@ class _Builder:
         return scope
 
     def _import(self, node: ast.Import | ast.ImportFrom, frame: _Frame) -> None:
+        self.names.imports.append(node)
         if isinstance(node, ast.Import):
             for alias in node.names:
                 bound = alias.asname or alias.name.partition(".")[0]

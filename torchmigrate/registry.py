@@ -60,6 +60,7 @@ class Rule:
     triggers: tuple[bytes, ...]
     text_triggers: tuple[bytes, ...]
     requires: Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]
+    text_requires: Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]
     awaits: Mapping[bytes, str]
     formats: frozenset[str]
     gathers: bool
@@ -76,6 +77,7 @@ class Rule:
             tuple(codemod.triggers),
             tuple(codemod.text_triggers),
             dict(codemod.requires),
+            dict(codemod.text_requires),
             dict(codemod.awaits),
             frozenset(codemod.formats),
             codemod.gathers,

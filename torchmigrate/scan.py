@@ -96,9 +96,7 @@ class Scanner:
         for name in batch.names:
             path = folder + name
             kind = "python" if name.endswith(b".py") else kind_of(os.fsdecode(name)) or "python"
-            if kind not in sieves:
-                sieves[kind] = Sieve(self._wanted.get(kind, ()), kind)
-            sieve = sieves[kind]
+            sieve = sieves.get(kind) or self._sieve(kind)
             try:
                 try:
                     file = open_(path, flags)
@@ -122,7 +120,10 @@ class Scanner:
             except _TooLarge as error:
                 errors.append(FileError(os.fsdecode(path), None, None, "TM009", str(error)))
                 continue
-            awaits = sieve.awaited(data)
+            held = sieve.literals.held(data)
+            if not held:
+                continue
+            awaits = sieve.awaited(data, held)
             if awaits is None:
                 continue
             shown = os.fsdecode(path)
@@ -134,6 +135,10 @@ class Scanner:
                 hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked, awaits))
         state = _fingerprint(states) if len(states) == len(batch.names) and _is_settled(states, began) else b""
         return Found(tuple(hits), tuple(errors), tuple(generated), state)
+
+    def _sieve(self, kind: str) -> Sieve:
+        sieve = self._sieves[kind] = Sieve(self._wanted.get(kind, ()), kind)
+        return sieve
 
     def _read_on(self, file: int, data: bytes, literals: Literals) -> bytes:
         """The whole content of a file that begins with `data`; nothing for one that is no regular file.

@@ -67,14 +67,11 @@ class Sieve:
             found.update(code for code, written in self._codes.items() if written in data)
         return frozenset(found)
 
-    def awaited(self, data: bytes) -> frozenset[str] | None:
+    def awaited(self, data: bytes, held: frozenset[bytes]) -> frozenset[str] | None:
         """The facts of which the project must have one before the file concerns a rule: none where it does at once.
 
-        None for a file that concerns no rule.
+        `held` are the triggers that `data` holds, one at least. None for a file that concerns no rule.
         """
-        held = self.literals.held(data)
-        if not held:
-            return None
         if SUPPRESSES in data:
             return AT_ONCE
         known: dict[int, bool] = {}

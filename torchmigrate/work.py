@@ -163,7 +163,7 @@ def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
             triggers = codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
-            requires = codemod.requires if kind in PYTHON_KINDS else {}
+            requires = codemod.requires if kind in PYTHON_KINDS else codemod.text_requires
             awaits = codemod.awaits if kind in PYTHON_KINDS else {}
             found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, awaits))
     return {kind: tuple(found[kind]) for kind in sorted(found)}

@@ -83,7 +83,7 @@ def gathered(module: Module) -> Iterator[tuple[str, object]]:
         given = bind(site.node, NEW_GROUP).get("backend")
         if given is not None and backend(module, site.node, given)[0] in ("nccl", "either"):
             yield MADE, (module.path, module.line(site.node))
-    if LAZY in module.text and any(isinstance(at, ast.Constant) and is_lazy(at.value) for at in module.parents):
+    if LAZY in module.text and any(is_lazy(at.value) for at in module.names.texts):
         yield NAMED, module.path
     yield from _hindrances(module)
 
@@ -93,8 +93,8 @@ def _hindrances(module: Module) -> Iterator[tuple[str, object]]:
         if node.attr in UNSERVED:
             yield HINDRANCE, (module.path, module.line(node), node.attr)
             break
-    for at in module.parents:
-        if isinstance(at, (ast.Import, ast.ImportFrom)) and _imports_nn(at):
+    for at in module.names.imports:
+        if _imports_nn(at):
             yield HINDRANCE, (module.path, module.line(at), f"working {_NN}")
             break
 

@@ -87,10 +87,10 @@ _STRANGERS = frozenset({"torch", "os", "sys", "typing", "numpy", "__future__", "
 
 
 def _imported(module: Module) -> Iterator[str]:
-    for node in module.parents:
+    for node in module.names.imports:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             yield base
             yield from (f"{base}.{alias.name}".strip(".") for alias in node.names)

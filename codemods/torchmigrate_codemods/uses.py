@@ -79,10 +79,10 @@ def _matches(name: str, targets: tuple[str, ...], below: bool) -> bool:
 
 
 def _imports(module: Module, targets: tuple[str, ...], below: bool) -> Iterator[Use]:
-    for node in module.parents:
+    for node in module.names.imports:
         if isinstance(node, ast.Import):
             named = [(alias, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+        elif not node.level and node.module:
             inside = below and _matches(node.module, targets, True)
             named = [(alias, f"{node.module}.{alias.name}") for alias in node.names]
             named = [(node, node.module)] if inside else named  # type: ignore[list-item]

@@ -174,8 +174,7 @@ def make(tree: Path, packages: Sequence[str], files: int, matching: float) -> No
                 for name, kind in kinds.items():
                     source = os.path.join(here, name)
                     if source not in holds:
-                        concerned = kind in sieves and sieves[kind].awaited(Path(source).read_bytes()) is not None
-                        holds[source] = concerned
+                        holds[source] = kind in sieves and bool(sieves[kind].codes(Path(source).read_bytes()))
                     if holds[source] and taken + 1 > matching * (made + 1):
                         continue
                     taken += holds[source]

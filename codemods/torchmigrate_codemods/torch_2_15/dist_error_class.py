@@ -14,6 +14,8 @@ from torchmigrate_codemods.point_to_point import COLLECTIVES
 from torchmigrate_codemods.spellings import OTHER_ALIAS, c10d, imports_from_distributed, pull
 
 _DIST_ERROR = ("torch.distributed.DistBackendError", "torch._C._DistBackendError")
+_BLOCKS = frozenset({ast.Try, ast.With, ast.AsyncWith})
+_CLASSES = frozenset({"RuntimeError", "TypeError", "ValueError", "NotImplementedError"})
 _WIDE = frozenset({"RuntimeError", "Exception", "BaseException"})
 _CALLS = COLLECTIVES | frozenset(c10d("send", "recv", "isend", "irecv", "barrier", "batch_isend_irecv"))
 _INITS = frozenset(c10d("init_process_group"))
@@ -110,7 +112,7 @@ class DistErrorClass(Codemod):
     def check(self, module: Module) -> Iterator[Plan]:
         """Report handlers, expectations of tests and texts."""
         nccl = {backend(module, call, binding.get("backend"))[0] for call, binding in inits(module)} != {"other"}
-        for node in list(module.parents):
+        for node in [one for one in module.parents if one.__class__ in _BLOCKS]:
             if isinstance(node, ast.Try):
                 for handler in node.handlers:
                     if handler.type is not None:
@@ -120,10 +122,10 @@ class DistErrorClass(Codemod):
                     if (expected := _expected(module, item.context_expr)) is not None:
                         worded = _is_worded(item.context_expr)
                         yield from self._caught(module, expected, node.body, nccl and not worded)
-            elif isinstance(node, ast.Call):
-                yield from self._asked(module, node)
-            if nccl and isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from self._text(module, node)
+        for call in module.names.calls:
+            yield from self._asked(module, call)
+        for text in module.names.texts if nccl else ():
+            yield from self._text(module, text)
 
     def _caught(self, module: Module, kinds: ast.expr, body: list[ast.stmt], nccl: bool) -> Iterator[Plan]:
         listed = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
@@ -131,6 +133,8 @@ class DistErrorClass(Codemod):
         own = [one for one in listed if module.resolve(one).perhaps(frozenset(_DIST_ERROR))]
         if own and not names & _WIDE:
             yield self.report(kinds, _PLAIN_ERROR)
+            return
+        if not names & _CLASSES:
             return
         called = _called(module, body)
         if "RuntimeError" in names and not names & {"ValueError", "Exception", "BaseException"}:

@@ -253,7 +253,7 @@ class NcclBackendClass(Codemod):
 
     def _own_names(self, module: Module) -> Iterator[Plan]:
         """Plan for comparisons of `backend.name()` with "nccl"."""
-        for node in module.parents:
+        for node in [one for one in module.parents if one.__class__ is ast.Compare]:
             if not isinstance(node, ast.Compare) or len(node.ops) != 1:
                 continue
             sides = (node.left, node.comparators[0])

@@ -15,6 +15,7 @@ from torchmigrate_codemods.spellings import RELEASE_NOTES, leads_to
 
 _OPTIMIZER = re.compile(r"torch\.optim\.(?:\w+\.)?[A-Z]\w*")
 _WARNS = "torch 2.15 warns when an optimizer's parameters are a set, whose order changes between runs"
+_OTHERS = tuple(rb"len list tuple sorted frozenset sum min max any all update union extend".split())
 _SETS = (
     rb"\(\{\s*\w+\s+for\b",
     rb"\(\{(?<=\w\(\{)\s*[\w.]+\s*(?:,|\}\s*,)",
@@ -22,7 +23,9 @@ _SETS = (
     rb"param\w*\s*=\s*set\(",
     rb"set\((?:p|param) for\b",
     rb"set\((?:model|self|net)\.parameters",
-    rb"[A-Z]\w*\(\s*set\(|=\s*\(set\(",
+    rb"\(set\(" + b"".join(rb"(?<!\b%b\(set\()" % one for one in _OTHERS),
+    rb"\(\n(?<=\w\(\n)\s+set\(",
+    rb"\(\r\n(?<=\w\(\r\n)\s+set\(",
 )
 """Sets that may be given to an optimizer, as far as the text shows."""
 

@@ -24,8 +24,8 @@ class ReloadTorch(Codemod):
     requires: ClassVar = {
         b"": (
             rb"torch",
-            (rb"importlib", rb"imp\.", rb"imp import"),
             rb"reload\s*\(\s*\w+\s*\)",
+            (rb"importlib", rb"imp\.", rb"imp import"),
             rb"import\s+(?:[\w., ]*\W)?torch\b",
         )
     }

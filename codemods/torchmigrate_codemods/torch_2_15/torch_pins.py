@@ -88,16 +88,15 @@ class TorchPins(Codemod):
         """Requirements as strings in setup.py and in tables of dependencies."""
         from torchmigrate.texts.requirements import parse
 
-        for node in ast.walk(module.tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or len(node.value) > 200:
+        for node in module.names.texts:
+            text = str(node.value)
+            if len(text) > 200 or not re.match(r"\s*[\w-]+\s*(?:\[|[<>=!~(])", text) or not _listed(module, node):
                 continue
-            if not _listed(module, node) or not re.match(r"\s*[\w-]+\s*(?:\[|[<>=!~(])", node.value):
-                continue
-            found = parse(node.value, 0, 0)
+            found = parse(text, 0, 0)
             if found is not None and found.name in _WANTED and found.name != "pytorch":
-                text = _fault(found.name, found.specifier, node.value)
-                if text is not None:
-                    yield self.report(node, text)
+                fault = _fault(found.name, found.specifier, text)
+                if fault is not None:
+                    yield self.report(node, fault)
 
     def check_text(self, document: Document) -> Iterator[Plan]:
         """Requirements, images, variables and indexes."""
