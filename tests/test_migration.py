@@ -372,6 +372,18 @@ class TestFiles:
         results, _ = place.run(max_size=10_000_000)
         assert [finding.code for finding in results["large.py"].findings] == ["XX101"]
 
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+    def test_text_of_wide_characters_that_would_concern_a_rule_is_an_error(self, place: Place, encoding: str) -> None:
+        place.put("wide.py", "\ufeffmark_me(1)\n".encode(encoding))
+        place.put("other.py", "\ufeffx = 1\n".encode(encoding))
+        place.put("bytes.py", b"\xff\xff\0\0")
+        place.put("empty.py", b"")
+        for _ in range(2):
+            results, _ = place.run(cache=True)
+            (error,) = results["wide.py"].errors
+            said = f"cannot decode: the file is in {encoding[:6].upper()}; save it in UTF-8 (file not looked at)"
+            assert (list(results), error.code, error.message) == (["wide.py"], "TM001", said)
+
     def test_unreadable_file_is_an_error(self, place: Place) -> None:
         place.write(a="mark_me(1)\n", b="mark_me(2)\n", c="x = 1\n")
         for name in ("b.py", "c.py"):

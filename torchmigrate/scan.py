@@ -27,6 +27,9 @@ GENERATED_WITHIN = 1024
 SETTLED = 2_000_000_000
 """Nanoseconds: clocks of file systems tick in steps of up to this."""
 
+_LEAST, _WIDE = b"\x01", b"\xfe"
+"""A text in UTF-8 begins with a byte between these, one in UTF-16 or UTF-32 with a mark does not."""
+
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
@@ -122,6 +125,8 @@ class Scanner:
                 continue
             held = sieve.literals.held(data)
             if not held:
+                if not _LEAST <= data < _WIDE and (wide := _in_wide(path, data, sieve)) is not None:
+                    errors.append(wide)
                 continue
             awaits = sieve.awaited(data, held)
             if awaits is None:
@@ -195,6 +200,18 @@ def state_of(batch: Batch) -> bytes:
         return _fingerprint([_state(lstat(folder + name)) for name in batch.names])
     except OSError:
         return b""
+
+
+def _in_wide(path: bytes, data: bytes, sieve: Sieve) -> FileError | None:
+    """The error of a file in UTF-16 or UTF-32 that would concern a rule."""
+    from torchmigrate.source import SourceError, narrow, read_text
+
+    try:
+        read_text(data)
+    except SourceError as error:
+        if sieve.codes(narrow(data)):
+            return FileError(os.fsdecode(path), error.line, error.column, error.code, error.message)
+    return None
 
 
 def _cannot_read(path: bytes, error: OSError) -> FileError:
