@@ -34,7 +34,9 @@ from torchmigrate.discover import KINDS, kind_of
 from torchmigrate.sieve import Sieve
 from torchmigrate.work import literals, wanted
 
-TOOL = (sys.executable, "-m", "torchmigrate")
+SCRIPT = Path(sys.executable).with_name("torchmigrate")
+TOOL = (str(SCRIPT),) if SCRIPT.exists() else (sys.executable, "-m", "torchmigrate")
+"""What people run: the script that is installed beside the interpreter."""
 LARGE = 50_000
 """Files from which on the start of Python weighs little; in smaller trees only the dry run has a goal."""
 HOT = frozenset({"libcst.codemod", "libcst.matchers"})
