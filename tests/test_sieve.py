@@ -137,3 +137,14 @@ def test_every_way_to_a_name_of_torch_is_seen(text: str) -> None:
 )
 def test_other_uses_of_torch_are_not(text: str) -> None:
     assert not re.search(leads_to("distributed"), text.encode())
+
+
+def test_a_notebook_is_searched_for_what_its_commands_hold() -> None:
+    [rule] = registry.load().select(["TM703"])
+    sieve = Sieve(wanted([rule])["notebook"], "notebook")
+    for line in (
+        "!pip install torch==2.3 --index-url x",
+        "!pip install --pre torch -f https://download.pytorch.org/whl/cu101",
+    ):
+        text = json.dumps({"cells": [{"cell_type": "code", "source": [line]}]}).encode()
+        assert sieve.codes(text) == {"TM703"}

@@ -114,14 +114,15 @@ class Codemod:
     release: ClassVar[str] = "2.15"
     triggers: ClassVar[tuple[bytes, ...]] = ()
     text_triggers: ClassVar[tuple[bytes, ...]] = ()
-    """Further triggers for files that are neither Python nor notebooks."""
+    """Further triggers for files that are no Python, and for notebooks, which hold commands and files as well."""
     requires: ClassVar[Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]] = {}
     """Regular expressions that must all be found in a Python file as well before a trigger counts, by trigger; those of
     b"" go for every trigger, and of a tuple one is enough. Parsing is what a run spends its time on, and most files
     with a wide trigger need none. Expressions that begin with a few plain bytes are found ten times as fast as others.
     """
     text_requires: ClassVar[Mapping[bytes, tuple[bytes | tuple[bytes, ...], ...]]] = {}
-    """The same for files that are neither Python nor notebooks."""
+    """The same for files that are neither Python nor notebooks. In notebooks a rule that looks at other formats than
+    Python requires nothing."""
     awaits: ClassVar[Mapping[bytes, str]] = {}
     """Facts by trigger: a file that holds only such triggers is not looked at before all others, and then only where
     its project has one of these facts. What the rules gather in it is known to all files as ever."""

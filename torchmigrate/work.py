@@ -162,8 +162,10 @@ def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple
     found: dict[str, list[Wanted]] = {}
     for codemod in codemods:
         for kind in kinds_of(codemod.formats):
-            triggers = codemod.triggers if kind in PYTHON_KINDS else (*codemod.triggers, *codemod.text_triggers)
-            requires = codemod.requires if kind in PYTHON_KINDS else codemod.text_requires
+            # What a notebook hands to a shell, or writes to files, is no Python.
+            is_text = kind not in PYTHON_KINDS or (kind == "notebook" and len(codemod.formats) > 1)
+            triggers = (*codemod.triggers, *codemod.text_triggers) if is_text else codemod.triggers
+            requires = codemod.requires if not is_text else codemod.text_requires if kind != "notebook" else {}
             awaits = codemod.awaits if kind in PYTHON_KINDS else {}
             found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, awaits))
     return {kind: tuple(found[kind]) for kind in sorted(found)}
