@@ -28,8 +28,11 @@ if TYPE_CHECKING:  # multiprocessing is what takes longest to import; a run over
 STACK = 512 << 20
 """Bytes of stack for the thread that does a worker's tasks: parsers recurse with the nesting of their input."""
 RECURSION = 200_000
-COLLECT_AFTER = 50_000
-"""New objects between two collections in a worker: trees are all long-lived, so the usual 700 are a waste of time."""
+COLLECT_AFTER = 100_000
+"""New objects that a worker may be left with after a task before it collects garbage: the trees of a file hold each
+other in circles, but while they are in use a collection is a waste of time."""
+COLLECT_WITHIN = 2_000_000
+"""The same while a task is at work."""
 WATCH = 1.0
 """Seconds between two looks of a worker at whether its parent still lives."""
 
@@ -218,7 +221,7 @@ def _serve(
     parent = os.getppid()
     _leave_no_core()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER, 20, 100)
+    gc.set_threshold(COLLECT_WITHIN)
     for other in inherited:
         other.close()
     with contextlib.suppress(OSError, ValueError):
@@ -250,6 +253,8 @@ def _work(connection: Connection[Any, Any], prepare: Prepare, arguments: tuple[A
             connection.send(_attempt(work, task))
         except OSError:
             return
+        if gc.get_count()[0] > COLLECT_AFTER:
+            gc.collect()
 
 
 def _attempt(work: Callable[[Any], Any], task: Any) -> Any:
