@@ -45,6 +45,8 @@ SKIPPED = frozenset(
 _QUOTED = "; git ls-files and git diff quote no names with -z"
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 BATCH = 512
+SLICE = 1 << 19
+"""Bytes of git's listing that are looked at before the first of their files are offered."""
 
 _NONE: tuple[int, str | None] = (1 << 30, None)
 _BY_SUFFIX: dict[str, tuple[int, str | None]] = {}
@@ -197,8 +199,9 @@ class Discovery:
     def _changed(self, folder: str, where: str, reference: str) -> Iterator[list[bytes]]:
         try:
             beside = git.untracked(where)
-            for names in (git.changed_since(where, reference), _names(beside.output()[0])):
-                yield _outside_environments(where, names, self._keep(folder, names))
+            changed = b"".join(name + b"\0" for name in git.changed_since(where, reference))
+            for listed in (changed, beside.output()[0]):
+                yield from self._kept(folder, where, listed)
         except git.GitError as error:
             raise UsageError(f"--changed-since {reference}: {error}") from None
 
@@ -220,21 +223,20 @@ class Discovery:
             return
         try:
             try:
-                names = _names(git.tracked(where).output()[0])
+                tracked = git.tracked(where).output()[0]
             except git.GitError as error:
                 yield from self._instead_of_git(folder, where, error)
                 return
-            yield _outside_environments(where, names, self._keep(folder, names))
+            yield from self._kept(folder, where, tracked)
             others, said = beside.output()
         finally:
             beside.stop()
         self.errors.extend(_unreadable_folders(folder, said))
-        more = _names(others)
-        if not names and not more and git.is_ignored(where):
+        if not tracked and not others and git.is_ignored(where):
             yield from self._walked(folder, where)
             return
-        yield _outside_environments(where, more, self._keep(folder, more))
-        nested = [os.fsdecode(name[:-1]) for name in more if name.endswith(b"/")]
+        yield from self._kept(folder, where, others)
+        nested = [os.fsdecode(name[:-1]) for name in others.split(b"\0") if name.endswith(b"/")]
         if os.path.exists(os.path.join(tree, ".gitmodules")):
             home = os.path.realpath(where)
             inside = (below(os.path.join(tree, module), home) for module in git.submodules(tree))
@@ -243,6 +245,16 @@ class Discovery:
             listed = ", ".join(join(folder, name) for name in sorted(nested)[:5]) + (", ..." if len(nested) > 5 else "")
             noun = "repository" if len(nested) == 1 else "repositories"
             self.notes.append(f"{len(nested)} nested {noun} not entered: {listed} (name one to look at it)")
+
+    def _kept(self, folder: str, where: str, listed: bytes) -> Iterator[list[bytes]]:
+        """The wanted names of a listing in which each ends in NUL, some at a time."""
+        environments = _environments(listed)
+        start = 0
+        while start < len(listed):
+            end = listed.find(b"\0", start + SLICE) + 1 or len(listed)
+            names = listed[start : end - 1].split(b"\0")
+            yield _outside_environments(where, environments, self._keep(folder, names))
+            start = end
 
     def _instead_of_git(self, folder: str, where: str, error: git.GitError) -> Iterator[list[bytes]]:
         self.notes.append(f"git could not list {where} ({error}); its folders were walked instead")
@@ -358,23 +370,23 @@ def _patterns(given: Sequence[str]) -> pathspec.GitIgnoreSpec | None:
         raise UsageError(f"not a file pattern: {error}") from None
 
 
-def _names(listed: bytes) -> list[bytes]:
-    names = listed.split(b"\0")
-    names.pop()
-    return names
-
-
 _SKIPPED_PART = re.compile(b"(?:^|/)(?:" + b"|".join(re.escape(os.fsencode(name)) for name in sorted(SKIPPED)) + b")/")
 _NOT_INSTALLED_PART = re.compile(
     b"(?:^|/)(?:" + b"|".join(re.escape(os.fsencode(name)) for name in sorted(SKIPPED - INSTALLED)) + b")/"
 )
 
 
-def _outside_environments(where: str, listed: Iterable[bytes], kept: list[bytes]) -> list[bytes]:
-    """The kept ones of the listed names, without those in folders that hold no source of the project."""
+def _environments(listed: bytes) -> tuple[bytes, ...]:
+    """The virtual environments below a folder, by a listing of it in which each name ends in NUL."""
+    if b"/pyvenv.cfg\0" not in listed:
+        return ()
+    return tuple(name[: -len(b"pyvenv.cfg")] for name in listed.split(b"\0") if name.endswith(b"/pyvenv.cfg"))
+
+
+def _outside_environments(where: str, environments: tuple[bytes, ...], kept: list[bytes]) -> list[bytes]:
+    """Names without those in virtual environments and other folders that hold no source of the project."""
     is_environment = os.path.exists(os.path.join(where, "pyvenv.cfg"))
     skipped = (_NOT_INSTALLED_PART if is_environment else _SKIPPED_PART).search
-    environments = tuple(name[: -len(b"pyvenv.cfg")] for name in listed if name.endswith(b"/pyvenv.cfg"))
     if environments:
         kept = [name for name in kept if not name.startswith(environments)]
     folders = {name.rpartition(b"/")[0] for name in kept}

@@ -186,8 +186,10 @@ class Migration:
         if isinstance(outcome, Looked):
             self._meet(task, outcome)
             self._memory.keep_look(task, outcome)
-            if outcome.gathered or outcome.read:
+            if outcome.read:
                 self._first.append((task, outcome))
+            elif outcome.gathered:
+                self._first.append((task, Looked(FileResult(task.hit.path), gathered=outcome.gathered)))
             if outcome.read:  # final only with the facts of all files
                 return
         yield from self._final(task, outcome)
