@@ -166,8 +166,7 @@ def wanted(codemods: Iterable[registry.Rule | type[Codemod]]) -> dict[str, tuple
             is_text = kind not in PYTHON_KINDS or (kind == "notebook" and len(codemod.formats) > 1)
             triggers = (*codemod.triggers, *codemod.text_triggers) if is_text else codemod.triggers
             requires = codemod.requires if not is_text else codemod.text_requires if kind != "notebook" else {}
-            awaits = codemod.awaits if kind in PYTHON_KINDS else {}
-            found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, awaits))
+            found.setdefault(kind, []).append(Wanted(codemod.code, triggers, requires, codemod.awaits))
     return {kind: tuple(found[kind]) for kind in sorted(found)}
 
 

@@ -25,6 +25,10 @@ OTHER_ALIAS = rb"distributed\s+as\s+(?!(?:dist|distributed|c10d)\b)\w"
 """What a file shows that calls `torch.distributed` by a name which triggers such as `dist.send(` do not hold."""
 
 
+NOT_BATCHED = {b"isend": rb"isend(?<!batch_isend)", b"irecv": rb"irecv(?<!isend_irecv)"}
+"""What a file shows that names isend or irecv, not only batch_isend_irecv."""
+
+
 def imports_from_distributed(names: str) -> bytes:
     """A regular expression for an import of one of some names (a regular expression) from `torch.distributed`."""
     return rb"torch\.distributed[\w.]*\s+import\s*(?:\([^)]*|[^\n]*)\b(?:%b)\b" % names.encode()

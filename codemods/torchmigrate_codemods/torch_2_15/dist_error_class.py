@@ -11,7 +11,7 @@ from torchmigrate.codemod import Codemod, Plan
 from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_inits import backend, inits
 from torchmigrate_codemods.point_to_point import COLLECTIVES
-from torchmigrate_codemods.spellings import OTHER_ALIAS, c10d, imports_from_distributed, pull
+from torchmigrate_codemods.spellings import NOT_BATCHED, OTHER_ALIAS, c10d, imports_from_distributed, pull
 
 _DIST_ERROR = ("torch.distributed.DistBackendError", "torch._C._DistBackendError")
 _BLOCKS = frozenset({ast.Try, ast.With, ast.AsyncWith})
@@ -95,6 +95,7 @@ class DistErrorClass(Codemod):
     requires: ClassVar = {
         b"_scaled_mm": (b"RuntimeError",),
         **dict.fromkeys(_CALLED, (_HANDLED,)),
+        b"irecv": (NOT_BATCHED[b"irecv"], _HANDLED),
         **dict.fromkeys(_ALIASED, (OTHER_ALIAS, _HANDLED)),
         b"torch.distributed import": (imports_from_distributed("all_reduce|all_gather|broadcast|i?recv"), _HANDLED),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torchmigrate.codemod import Codemod, Extent, Plan
 from torchmigrate.module import Module
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from torchmigrate.documents import Document
 
 _TARGET = "MACOSX_DEPLOYMENT_TARGET"
-_FACT = "mps-used"
+_FACT, _ASKED = "mps-used", "macos-named"
+_USES = (b"backends.mps", b"torch.mps", b'"mps"', b"'mps'")
 _RUNS = "torch 2.15 needs macOS 15 for MPS: on this one torch.backends.mps.is_available() is False"
 
 
@@ -46,9 +47,10 @@ class MacOs14(Codemod):
     """
 
     code, name, area = "TM702", "macos-14", "packaging"
-    triggers = (b"backends.mps", b"torch.mps", b'"mps"', b"'mps'", _TARGET.encode())
+    triggers = (*_USES, _TARGET.encode())
     text_triggers = (b"macos-1", b"macOS-1", b"macos1", b"macOS1")
     formats = frozenset({"python", "shell", "yaml", "toml", "dockerfile", "env", "makefile", "cfg"})
+    awaits: ClassVar = dict.fromkeys(_USES, _ASKED)
     gathers = True
     reference = pull(188365)
     example = """
@@ -60,7 +62,9 @@ class MacOs14(Codemod):
     """
 
     def facts(self, module: Module) -> Iterator[tuple[str, object]]:
-        """Whether a file uses MPS."""
+        """Whether a file uses MPS, and whether it may name a system that has none."""
+        if _TARGET in module.text or re.search("macos-?1", module.text, re.IGNORECASE):
+            yield _ASKED, module.path
         if _uses_mps().search(module.text):
             yield _FACT, module.path
 

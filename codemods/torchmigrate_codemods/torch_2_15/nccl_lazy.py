@@ -14,7 +14,7 @@ from torchmigrate.module import Module
 from torchmigrate_codemods.nccl_groups import TRAFFIC, UNSERVED, Facts, Subgroup, gathered, subgroup
 from torchmigrate_codemods.nccl_inits import LAZY, backend, bound, inits, lazy_code, names_lazy
 from torchmigrate_codemods.point_to_point import Traffic, traffic
-from torchmigrate_codemods.spellings import OTHER_ALIAS, imports_from_distributed, pull
+from torchmigrate_codemods.spellings import NOT_BATCHED, OTHER_ALIAS, imports_from_distributed, pull
 
 _SENT = (b".send(", b".recv(")
 _HANGS = (
@@ -62,6 +62,7 @@ class NcclLazy(Codemod):
         *(b"torch.distributed import", LAZY.encode(), b"distributed.nn", *(name.encode() for name in UNSERVED)),
     )
     requires: ClassVar = {
+        **{name: (pattern,) for name, pattern in NOT_BATCHED.items()},
         **dict.fromkeys(_SENT, (OTHER_ALIAS,)),
         b"torch.distributed import": (imports_from_distributed("send|recv"),),
     }

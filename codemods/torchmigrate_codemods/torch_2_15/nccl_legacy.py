@@ -6,7 +6,7 @@ import ast
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torchmigrate.codemod import Codemod, Extent, Plan
 from torchmigrate.edits import ReplaceText
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 BACKEND = "nccl-legacy"
 SWITCH = "TORCH_DIST_USE_NCCL2"
 _DEADLINE = "it is announced to go in torch 2.16"
+_NAMED = "nccl-legacy-named"
 _NEEDS = "nccl-legacy-needs"
 _TRAFFIC = "nccl-legacy-traffic"
+_SPEAKING = (
+    *(b"comm_split_count", b"_set_enable_nan_check", b"_group_start", b"_set_default_timeout", b"ProcessGroupNCCL"),
+    *(b"get_future", b"isend", b"irecv", b"distributed.send", b"distributed.recv", b"dist.send", b"dist.recv"),
+    *(b"distributed.pipelining", b"cuda:1", b"range(torch.cuda.device_count())"),
+)
+"""What speaks for the old backend, where a project names it at all."""
 _POINT_TO_POINT = tuple(
     f"torch.distributed{module}.{name}"
     for module in ("", ".distributed_c10d")
@@ -76,13 +83,8 @@ class NcclLegacy(Codemod):
     """
 
     code, name, area = "TM103", "nccl-legacy", "distributed"
-    triggers = (
-        BACKEND.encode(),
-        SWITCH.encode(),
-        *(b"comm_split_count", b"_set_enable_nan_check", b"_group_start", b"_set_default_timeout", b"ProcessGroupNCCL"),
-        *(b"get_future", b"isend", b"irecv", b"distributed.send", b"distributed.recv", b"dist.send", b"dist.recv"),
-        b"distributed.pipelining",
-    )
+    triggers = (BACKEND.encode(), SWITCH.encode(), *_SPEAKING)
+    awaits: ClassVar = dict.fromkeys(_SPEAKING, _NAMED)
     formats = frozenset({"python", "shell", "yaml", "toml", "json", "dockerfile", "env", "makefile", "cfg", "cpp"})
     gathers = True
     reference = RELEASE_NOTES
@@ -97,7 +99,9 @@ class NcclLegacy(Codemod):
     # -- facts -------------------------------------------------------------------------------------------------
 
     def facts(self, module: Module) -> Iterator[tuple[str, object]]:
-        """What in a file needs the old backend, and what sends point to point."""
+        """Whether a file names the old backend, what in it needs that one, and what sends point to point."""
+        if _backend().search(module.text):
+            yield (_NAMED, module.path)
         yield from ((_NEEDS, need) for need in _needs(module))
         if _sends(module):
             yield (_TRAFFIC, module.path)
