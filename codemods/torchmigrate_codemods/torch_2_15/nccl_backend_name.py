@@ -19,6 +19,9 @@ _GET = frozenset(c10d("get_backend"))
 _ENUM = c10d("Backend.NCCL")
 _SAYS = 'get_backend() is "nccl-lazy" for such a group, and this project has one'
 
+_NAMES = (ast.Name, ast.Attribute)
+_ASKING = frozenset({ast.Compare, ast.Match, ast.Subscript, ast.Call})
+
 
 class NcclBackendName(Codemod):
     """Let comparisons with get_backend() know nccl-lazy, in projects that use it.
@@ -50,9 +53,13 @@ class NcclBackendName(Codemod):
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every comparison, if the project has anything on nccl-lazy."""
-        if "get_backend" not in module.text or not Facts.of(module).written:
-            return
-        for node in list(module.parents):
+        asks = any(site.certain for site in module.calls(*_GET))
+        plans = list(self._plans(module)) if asks else []
+        if plans and Facts.of(module).written:
+            yield from plans
+
+    def _plans(self, module: Module) -> Iterator[Plan]:
+        for node in [one for one in module.parents if one.__class__ in _ASKING]:
             if isinstance(node, ast.Compare) and len(node.ops) == 1:
                 yield from self._compared(module, node)
             elif isinstance(node, ast.Match) and _is_name(module, node.subject) and _has_case(node):
@@ -65,13 +72,15 @@ class NcclBackendName(Codemod):
     def _compared(self, module: Module, node: ast.Compare) -> Iterator[Plan]:
         left, operator, right = node.left, node.ops[0], node.comparators[0]
         if isinstance(operator, (ast.In, ast.NotIn)):
-            if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and _is_name(module, left):
+            if not isinstance(right, (ast.Tuple, ast.List, ast.Set)) or not any(map(_may_be_nccl, right.elts)):
+                return
+            if _is_name(module, left):
                 yield from self._listed(module, node, right)
             return
         if not isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
             return
         for name, other in ((left, right), (right, left)):
-            if _is_name(module, name) and _is_nccl(module, other):
+            if _may_be_nccl(other) and _is_name(module, name) and _is_nccl(module, other):
                 text = '"nccl"' if _is_enum(module, other) else module.source(other)
                 positive = isinstance(operator, (ast.Eq, ast.Is))
                 code = f"{'' if positive else 'not '}$name.startswith({text})"
@@ -95,16 +104,21 @@ class NcclBackendName(Codemod):
         yield self.change(node, Replace(own[0], f"{source}, {new}"), message=_SAYS)
 
 
+def _may_be_nccl(node: ast.expr) -> bool:
+    """Whether an expression can be the name at first sight."""
+    return node.value in ("nccl", "NCCL") if isinstance(node, ast.Constant) else isinstance(node, _NAMES)
+
+
 def _is_nccl(module: Module, node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return node.value in ("nccl", "NCCL")
-    if not isinstance(node, (ast.Name, ast.Attribute)):
+    if not isinstance(node, _NAMES):
         return False
     return _is_enum(module, node) or module.values.of(node).options == frozenset({Known("nccl")})
 
 
 def _is_enum(module: Module, node: ast.expr) -> bool:
-    return isinstance(node, (ast.Name, ast.Attribute)) and module.refers_to(node, *_ENUM)
+    return isinstance(node, _NAMES) and module.refers_to(node, *_ENUM)
 
 
 def _is_name(module: Module, node: ast.expr, depth: int = 0) -> bool:
