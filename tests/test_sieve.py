@@ -8,7 +8,7 @@ import re
 import pytest
 
 from torchmigrate import registry
-from torchmigrate.sieve import ALWAYS, AT_ONCE, Sieve, Wanted, code_in_json, plain_text
+from torchmigrate.sieve import ALWAYS, AT_ONCE, Sieve, Wanted, code_in_json, plain_texts
 from torchmigrate.work import wanted
 from torchmigrate_codemods.spellings import leads_to
 
@@ -70,21 +70,25 @@ def test_a_file_waits_for_a_fact_where_all_that_counts_in_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text"),
+    ("pattern", "texts"),
     [
-        (rb"optim", b"optim"),
-        (rb"\(\{", b"({"),
-        (rb"torch\.x", b"torch.x"),
-        (rb"\\", b"\\"),
-        (rb"torch.x", None),
-        (rb"a\sb", None),
-        (rb"\bfoo", None),
-        (rb"nccl|NCCL", None),
-        (rb"(", None),
+        (rb"optim", (b"optim",)),
+        (rb"\(\{", (b"({",)),
+        (rb"torch\.x", (b"torch.x",)),
+        (rb"\\", (b"\\",)),
+        (rb"nccl|NCCL", (b"nccl", b"NCCL")),
+        (rb"a\|b|c", ()),
+        (rb"(?:a|b)c", ()),
+        (rb"torch.x", ()),
+        (rb"a\sb", ()),
+        (rb"\bfoo", ()),
+        (rb"nccl|\bNCCL", ()),
+        (rb"|a", (b"", b"a")),
+        (rb"(", ()),
     ],
 )
-def test_patterns_that_are_plain_texts(pattern: bytes, text: bytes | None) -> None:
-    assert plain_text(pattern) == text
+def test_patterns_that_are_plain_texts(pattern: bytes, texts: tuple[bytes, ...]) -> None:
+    assert plain_texts(pattern) == texts
 
 
 def test_code_in_a_notebook_is_searched_as_it_runs() -> None:

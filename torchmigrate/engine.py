@@ -106,6 +106,7 @@ def _look(
 ) -> First:
     """The result, the file's own facts if it has to give them to `known`, and what it read there."""
     gathered: Gathered = ()
+    module: Module | None = None
     try:
         source, module = _open(path, data, project, kind)
         if known is not None:
@@ -120,6 +121,9 @@ def _look(
         result = _carry_out(result, data, source, module, offers, policy, kind)
     except SourceError as error:
         return FileResult(path, errors=(_error(path, error),), digest=digest(data)), (), frozenset()
+    finally:
+        if module is not None:
+            module.forget()
     return result, gathered, frozenset(known.read if known is not None else ())
 
 

@@ -57,6 +57,12 @@ class Module:
         self.lines = Lines(text)
         self._flows: dict[ast.AST, Flow] = {}
 
+    def forget(self) -> None:
+        """Let go of all that was found out; the parts hold each other in circles, which would stay for a while."""
+        if "names" in self.__dict__:
+            self.names.forget()
+        self.__dict__.clear()
+
     @property
     def tree(self) -> ast.Module:
         """The syntax tree. Raises SourceError TM001."""

@@ -113,6 +113,12 @@ class Names:
         self._imported: dict[tuple[Scope, str], Reference | None] = {}
         _Builder(self).build(tree)
 
+    def forget(self) -> None:
+        """Let go of what scopes and bindings know of each other."""
+        for scope in self._scope_at.values():
+            scope.bindings.clear()
+        self.__dict__.clear()
+
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which the names of `node` are looked up."""
         known = self._scope_of_load.get(node)

@@ -52,7 +52,7 @@ class Sieve:
         for one in self._wanted:
             for trigger in one.triggers:
                 asked = [*one.requires.get(ALWAYS, ()), *one.requires.get(trigger, ())]
-                asked.sort(key=lambda one: isinstance(one, tuple) or plain_text(one) is None)  # plain texts are fast
+                asked.sort(key=lambda one: isinstance(one, tuple) or not plain_texts(one))  # plain texts are fast
                 indexes = tuple(patterns.setdefault(pattern, len(patterns)) for pattern in dict.fromkeys(asked))
                 self._demands.setdefault(trigger, []).append(_Demand(one.code, indexes, one.awaits.get(trigger, "")))
         self._patterns = tuple(patterns)
@@ -105,8 +105,13 @@ def code_in_json(data: bytes) -> bytes:
 
 
 @functools.cache
-def plain_text(pattern: bytes) -> bytes | None:
-    """The one text that a regular expression stands for, None for one that stands for several."""
+def plain_texts(pattern: bytes) -> tuple[bytes, ...]:
+    """The texts of which a regular expression stands for any, none where it is more than a list of them."""
+    texts = [_plain_text(part) for part in pattern.split(b"|")]
+    return () if None in texts else tuple(text for text in texts if text is not None)
+
+
+def _plain_text(pattern: bytes) -> bytes | None:
     if re.search(rb"[][.^$*+?{}|()\\]", re.sub(rb"\\[^\w\s]", b"", pattern)):
         return None
     return re.sub(rb"\\([^\w\s])", rb"\1", pattern)
@@ -118,8 +123,10 @@ def _test(pattern: Required) -> Test:
     if isinstance(pattern, tuple):
         tests = [_test(one) for one in pattern]
         return lambda data: any(test(data) for test in tests)
-    if (text := plain_text(pattern)) is not None:
-        return lambda data: text in data
+    if len(texts := plain_texts(pattern)) == 1:
+        return lambda data: texts[0] in data
+    if texts:
+        return lambda data: any(text in data for text in texts)
     try:
         search = re.compile(pattern).search
     except re.error:

@@ -65,7 +65,7 @@ class DcpOneWay(Codemod):
     requires: ClassVar = {
         b"torch.distributed import (": (rb"torch\.distributed import \([^)]*\bcheckpoint\b",),
         b"": (
-            rb"\b_?(?:async_)?save(?:_state_dict)?\b|torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner",
+            (rb"save(?:_state_dict)?\b", rb"torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner"),
         ),
     }
     reference = pull(175011)

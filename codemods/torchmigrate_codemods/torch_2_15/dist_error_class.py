@@ -60,7 +60,10 @@ _CALLED = (
     *(b"distributed.recv(", b"irecv"),
 )
 _ALIASED = (b".all_reduce(", b".all_gather(", b".broadcast(", b".recv(")
-_HANDLED = rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error"
+_HANDLED = (
+    rb"TypeError|ValueError|NotImplementedError",
+    rb"(?:except|aises|suppress)[\s\S]{0,300}?(?:Type|Value|NotImplemented)Error",
+)
 
 
 class DistErrorClass(Codemod):
@@ -94,10 +97,10 @@ class DistErrorClass(Codemod):
     )
     requires: ClassVar = {
         b"_scaled_mm": (b"RuntimeError",),
-        **dict.fromkeys(_CALLED, (_HANDLED,)),
-        b"irecv": (NOT_BATCHED[b"irecv"], _HANDLED),
-        **dict.fromkeys(_ALIASED, (OTHER_ALIAS, _HANDLED)),
-        b"torch.distributed import": (imports_from_distributed("all_reduce|all_gather|broadcast|i?recv"), _HANDLED),
+        **dict.fromkeys(_CALLED, _HANDLED),
+        b"irecv": (NOT_BATCHED[b"irecv"], *_HANDLED),
+        **dict.fromkeys(_ALIASED, (OTHER_ALIAS, *_HANDLED)),
+        b"torch.distributed import": (imports_from_distributed("all_reduce|all_gather|broadcast|i?recv"), *_HANDLED),
     }
     reference = pull(192281)
     example = """

@@ -62,7 +62,7 @@ class FsdpReduceDtype(Codemod):
 
     code, name, area = "TM401", "fsdp-reduce-dtype", "fsdp"
     triggers = (CLASS.encode(), b"param_dtype", b"unsharded_accumulated_grad", b"_grad_if_needed", b"foreach_reduce")
-    requires: ClassVar = {b"param_dtype": (rb"MixedPrecisionPolicy|\breplace\b", rb"[Pp]olicy|POLICY")}
+    requires: ClassVar = {b"param_dtype": (rb"MixedPrecisionPolicy|replace", rb"olicy|POLICY")}
     text_requires: ClassVar = {
         b"param_dtype": (rb"""reduce_dtype["']?\s*[:=]\s*(?:["']?[nN~!&*#,}\r\n]|["']{2}|\Z)""",),
     }

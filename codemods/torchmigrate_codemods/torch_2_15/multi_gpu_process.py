@@ -50,7 +50,7 @@ class MultiGpuProcess(Codemod):
         *(b"DistributedDataParallel(", b"DDP("),
     )
     requires: ClassVar = {
-        b"": (leads_to("distributed|nn"), rb"reduce|gather|broadcast|scatter|all_to_all|D(?:istributed)?D(?:ata)?P"),
+        b"": (leads_to("distributed|nn"), rb"reduce|gather|broadcast|scatter|all_to_all|DDP|DistributedD"),
         # a model whose layers are sent to devices, a loop over them, or two of them by number
         **dict.fromkeys(
             (b"DistributedDataParallel(", b"DDP("),

@@ -16,6 +16,12 @@ from torchmigrate_codemods.origins import origins
 from torchmigrate_codemods.spellings import c10d, leads_to, pull
 
 _GET = frozenset(c10d("get_backend"))
+_ASKED = (
+    rb"get_backend(?<=\.get_backend)(?!\w)",
+    rb"import[^\n]*get_backend(?!\w)",
+    rb"get_backend[ \t]*(?:as \w+[ \t]*)?,?[ \t]*(?:#[^\n]*)?\r?\n",
+)
+"""What a file holds that asks torch for it: an attribute, or an import on one line or on several."""
 _ENUM = c10d("Backend.NCCL")
 _SAYS = 'get_backend() is "nccl-lazy" for such a group, and this project has one'
 
@@ -41,7 +47,7 @@ class NcclBackendName(Codemod):
 
     code, name, area = "TM105", "nccl-backend-name", "distributed"
     triggers = (b"get_backend",)
-    requires: ClassVar = {b"": (rb"\bget_backend\b", rb"nccl|NCCL", leads_to("distributed"))}
+    requires: ClassVar = {b"": (rb"nccl|NCCL", _ASKED, leads_to("distributed"))}
     reference = pull(187508)
     example = """
     import torch.distributed as dist

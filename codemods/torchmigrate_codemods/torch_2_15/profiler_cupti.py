@@ -24,7 +24,7 @@ class ProfilerCupti(Codemod):
 
     code, name, area = "TM804", "profiler-cupti", "profiler"
     triggers = (b"_cupti",)
-    requires: ClassVar = {b"": (rb"\b_cupti\b",)}
+    requires: ClassVar = {b"": (rb"_cupti\b(?<!\w_cupti)",)}
     reference = RELEASE_NOTES
     example = """
     from torch.profiler import _cupti
