@@ -64,9 +64,7 @@ class DcpOneWay(Codemod):
     )
     requires: ClassVar = {
         b"torch.distributed import (": (rb"torch\.distributed import \([^)]*\bcheckpoint\b",),
-        b"": (
-            (rb"save(?:_state_dict)?\b", rb"torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner"),
-        ),
+        b"": ((rb"save(?:_state_dict)?\b", rb"torch_save_to_dcp|FileSystemWriter|FsspecWriter|DefaultSavePlanner"),),
     }
     reference = pull(175011)
     example = """

@@ -59,34 +59,34 @@ class NcclBackendName(Codemod):
 
     def check(self, module: Module) -> Iterator[Plan]:
         """Plan for every comparison, if the project has anything on nccl-lazy."""
-        asks = any(site.certain for site in module.calls(*_GET))
-        plans = list(self._plans(module)) if asks else []
+        asked = [site.node for site in module.calls(*_GET) if site.certain]
+        plans = list(self._plans(module, _Answers(module, asked))) if asked else []
         if plans and Facts.of(module).written:
             yield from plans
 
-    def _plans(self, module: Module) -> Iterator[Plan]:
+    def _plans(self, module: Module, answers: _Answers) -> Iterator[Plan]:
         for node in [one for one in module.parents if one.__class__ in _ASKING]:
             if isinstance(node, ast.Compare) and len(node.ops) == 1:
-                yield from self._compared(module, node)
-            elif isinstance(node, ast.Match) and _is_name(module, node.subject) and _has_case(node):
+                yield from self._compared(module, node, answers)
+            elif isinstance(node, ast.Match) and answers.hold(node.subject) and _has_case(node):
                 yield self.report(node.subject, f"{_SAYS}: add a case for it")
             elif isinstance(node, (ast.Subscript, ast.Call)):
                 key = _lookup(node)
-                if key is not None and _is_name(module, key):
+                if key is not None and answers.hold(key):
                     yield self.report(node, f"{_SAYS}: add it to the table")
 
-    def _compared(self, module: Module, node: ast.Compare) -> Iterator[Plan]:
+    def _compared(self, module: Module, node: ast.Compare, answers: _Answers) -> Iterator[Plan]:
         left, operator, right = node.left, node.ops[0], node.comparators[0]
         if isinstance(operator, (ast.In, ast.NotIn)):
             if not isinstance(right, (ast.Tuple, ast.List, ast.Set)) or not any(map(_may_be_nccl, right.elts)):
                 return
-            if _is_name(module, left):
+            if answers.hold(left):
                 yield from self._listed(module, node, right)
             return
         if not isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
             return
         for name, other in ((left, right), (right, left)):
-            if _may_be_nccl(other) and _is_name(module, name) and _is_nccl(module, other):
+            if _may_be_nccl(other) and answers.hold(name) and _is_nccl(module, other):
                 text = '"nccl"' if _is_enum(module, other) else module.source(other)
                 positive = isinstance(operator, (ast.Eq, ast.Is))
                 code = f"{'' if positive else 'not '}$name.startswith({text})"
@@ -127,19 +127,48 @@ def _is_enum(module: Module, node: ast.expr) -> bool:
     return isinstance(node, _NAMES) and module.refers_to(node, *_ENUM)
 
 
-def _is_name(module: Module, node: ast.expr, depth: int = 0) -> bool:
-    """Whether an expression is what `get_backend` returned, perhaps in other letters or through a variable."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr="lower" | "upper" | "casefold" | "strip"), args=[]):
-            return _is_name(module, inner, depth)
-        case ast.Call(func=ast.Name(id="str"), args=[inner]):
-            return _is_name(module, inner, depth)
-        case ast.Call():
-            return module.resolve(node.func).surely(_GET)
-        case ast.Name() | ast.Attribute() if depth < 3:
-            found = [one for one in origins(module, node) or [] if not isinstance(one, ast.Constant) or one.value]
-            return bool(found) and all(one is not node and _is_name(module, one, depth + 1) for one in found)
-    return False
+class _Answers:
+    """Which expressions of a file are what calls of `get_backend` returned."""
+
+    def __init__(self, module: Module, calls: list[ast.Call]) -> None:
+        self._module = module
+        self._variables: set[str] = set()
+        reached: list[ast.AST] = [*calls]
+        while reached:
+            new = {name for at in reached for name in _assigned_to(module, at)} - self._variables
+            self._variables |= new
+            reached = [at for at in (*module.names.loads, *module.names.attributes) if _last(at) in new]
+
+    def hold(self, node: ast.expr, depth: int = 0) -> bool:
+        """Whether an expression is one, perhaps in other letters or through a variable."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr="lower" | "upper" | "casefold" | "strip"), args=[]):
+                return self.hold(inner, depth)
+            case ast.Call(func=ast.Name(id="str"), args=[inner]):
+                return self.hold(inner, depth)
+            case ast.Call():
+                return self._module.resolve(node.func).surely(_GET)
+            case ast.Name() | ast.Attribute() if depth < 3 and _last(node) in self._variables:
+                found = origins(self._module, node) or []
+                found = [one for one in found if not isinstance(one, ast.Constant) or one.value]
+                return bool(found) and all(one is not node and self.hold(one, depth + 1) for one in found)
+        return False
+
+
+def _assigned_to(module: Module, node: ast.AST) -> Iterator[str]:
+    """The variables and attributes to which a statement around an expression may assign it."""
+    at: ast.AST | None = node
+    while at is not None and not isinstance(at, ast.stmt):
+        if isinstance(at, ast.NamedExpr):
+            yield at.target.id
+        at = module.parents.get(at)
+    if isinstance(at, (ast.Assign, ast.AnnAssign)):
+        for target in at.targets if isinstance(at, ast.Assign) else [at.target]:
+            yield from (_last(one) for one in ast.walk(target) if isinstance(one, _NAMES))
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _may_be_none(module: Module, node: ast.expr) -> bool:
