@@ -20,6 +20,7 @@ LAYERS = (
     | {"highlight", "commits", "plain", "facts", "baseline", "digest"},
     {
         "names",
+        "scopes",
         "values",
         "possible",
         "evaluate",

@@ -24,9 +24,9 @@ from torchmigrate.commandline import (
 )
 from torchmigrate.evaluate import items
 from torchmigrate.functions import FunctionNode
-from torchmigrate.names import Binding, Kind, Scope
 from torchmigrate.possible import ANYTHING, Known, Unknown
 from torchmigrate.reaching import Definition, Version, key_of, namespace_of, owner_key
+from torchmigrate.scopes import Binding, Kind, Scope
 from torchmigrate.values import Facts, Leaf
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchmigrate.names import Scope
+from torchmigrate.scopes import Scope
 
 if TYPE_CHECKING:
     from torchmigrate.functions import FunctionNode, Functions

@@ -34,7 +34,7 @@ from torchmigrate.reaching import (
 
 if TYPE_CHECKING:
     from torchmigrate.module import Module
-    from torchmigrate.names import Scope
+    from torchmigrate.scopes import Scope
 
 Owner = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

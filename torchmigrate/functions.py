@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchmigrate.calls import Binding, Signature, bind
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 
 if TYPE_CHECKING:
     from torchmigrate.module import Module

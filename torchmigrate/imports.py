@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from torchmigrate.names import Binding, Kind, Scope
+from torchmigrate.scopes import Binding, Kind, Scope
 from torchmigrate.source import Splice
 
 if TYPE_CHECKING:

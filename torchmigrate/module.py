@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from torchmigrate.flow import Flow
 from torchmigrate.imports import Import, Spelling, spell
 from torchmigrate.model import Project, Span
-from torchmigrate.names import Names, Reference, Scope
+from torchmigrate.names import Names, Reference
 from torchmigrate.parse import parse_python
+from torchmigrate.scopes import Scope
 from torchmigrate.source import Lines, SourceError, Splice, splice
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
 from torchmigrate.reaching import key_of
+from torchmigrate.scopes import Kind
 
 _VERSION = re.compile(r"^\d+\.\d+")
 _CATCHES = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})

@@ -9,7 +9,7 @@ from torchmigrate.codemod import Change, Codemod, Place, Plan
 from torchmigrate.edits import Replace, ReplaceText
 from torchmigrate.imports import Import
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 from torchmigrate.versions import older
 from torchmigrate_codemods.fallbacks import is_fallback
 

@@ -11,7 +11,7 @@ from torchmigrate.codemod import Codemod, Extent, Option, Plan
 from torchmigrate.edits import Edit, InsertBefore, Replace, SetArgument
 from torchmigrate.model import Safety
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 from torchmigrate_codemods.torch_2_15.fsdp_settings import unstated
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchmigrate.codemod import Change, Codemod, Place, Plan
 from torchmigrate.edits import ReplaceText
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 from torchmigrate_codemods.spellings import RELEASE_NOTES
 from torchmigrate_codemods.uses import guarded
 

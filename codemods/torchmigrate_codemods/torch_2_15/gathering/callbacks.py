@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
 from torchmigrate.reaching import key_of
+from torchmigrate.scopes import Kind
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)

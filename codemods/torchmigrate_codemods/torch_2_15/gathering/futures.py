@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from torchmigrate.module import Module
-from torchmigrate.names import Binding, Kind
 from torchmigrate.reaching import Definition, Phi, key_of, untouched
+from torchmigrate.scopes import Binding, Kind
 from torchmigrate_codemods.torch_2_15.gathering.callbacks import Callbacks, Function
 
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)

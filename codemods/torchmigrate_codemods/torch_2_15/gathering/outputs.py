@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from torchmigrate.edits import Edit, InsertBefore, Replace, ReplaceText
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
 from torchmigrate.reaching import key_of
+from torchmigrate.scopes import Kind
 from torchmigrate_codemods.fresh_names import FreshNames
 from torchmigrate_codemods.torch_2_15.gathering.futures import Futures, Origin
 

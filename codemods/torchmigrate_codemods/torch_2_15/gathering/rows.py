@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 
 _ROW_CALLS = frozenset({"enumerate", "zip", "len", "list", "tuple", "iter", "reversed", "sum"})
 _RANK_NAMES = frozenset({"rank", "local_rank", "global_rank", "group_rank", "my_rank"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from torchmigrate.names import Kind
 from torchmigrate.reaching import Definition, Version, key_of, settled, touches
+from torchmigrate.scopes import Kind
 from torchmigrate.values import Facts, Leaf, Values
 
 _CHANGES = frozenset({"update", "setdefault", "__setitem__"})

@@ -6,7 +6,7 @@ import ast
 
 from torchmigrate.imports import Import, Spelling
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
+from torchmigrate.scopes import Kind
 from torchmigrate_codemods.fresh_names import FreshNames
 
 _HOME = "torch.nn.functional"

@@ -11,8 +11,8 @@ import ast
 from torchmigrate.calls import default_of
 from torchmigrate.functions import Functions
 from torchmigrate.module import Module
-from torchmigrate.names import Kind
 from torchmigrate.reaching import key_of
+from torchmigrate.scopes import Kind
 from torchmigrate_codemods.torch_2_15.scaling.frame import Frame, excluded
 from torchmigrate_codemods.torch_2_15.scaling.members import Members, names_scale
 from torchmigrate_codemods.torch_2_15.scaling.operations import Operations
