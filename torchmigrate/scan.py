@@ -210,7 +210,7 @@ def _in_wide(path: bytes, data: bytes, sieve: Sieve) -> FileError | None:
         read_text(data)
     except SourceError as error:
         if sieve.codes(narrow(data)):
-            return error.in_file(os.fsdecode(path))
+            return FileError(os.fsdecode(path), error.line, error.column, error.code, error.message)
     return None
 
 
