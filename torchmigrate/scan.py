@@ -15,7 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torchmigrate.discover import Batch, join, kind_of
+from torchmigrate.discover import Batch, join
+from torchmigrate.kinds import kind_of
 from torchmigrate.literals import Literals
 from torchmigrate.model import FileError
 from torchmigrate.sieve import AT_ONCE, Sieve, Wanted
@@ -210,7 +211,7 @@ def _in_wide(path: bytes, data: bytes, sieve: Sieve) -> FileError | None:
         read_text(data)
     except SourceError as error:
         if sieve.codes(narrow(data)):
-            return FileError(os.fsdecode(path), error.line, error.column, error.code, error.message)
+            return error.in_file(os.fsdecode(path))
     return None
 
 

@@ -16,6 +16,8 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from torchmigrate.model import FileError
+
 _WIDE = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -34,6 +36,10 @@ class SourceError(Exception):
         self.message = message
         self.line = line
         self.column = column
+
+    def in_file(self, path: str) -> FileError:
+        """The error as a result tells it."""
+        return FileError(path, self.line, self.column, self.code, self.message)
 
 
 class Lines:
