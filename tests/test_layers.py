@@ -51,7 +51,6 @@ LAYERS = (
         "engine",
         "registry",
         "discover",
-        "kinds",
         "ignored",
         "roots",
         "scan",
