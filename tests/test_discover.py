@@ -12,7 +12,8 @@ import pytest
 from unprivileged import permissions_count
 
 from torchmigrate import git
-from torchmigrate.discover import KINDS, Discovery, kind_of, kinds_of, shown_path
+from torchmigrate.discover import Discovery, shown_path
+from torchmigrate.kinds import KINDS, kind_of, kinds_of
 from torchmigrate.model import Settings, UsageError
 from torchmigrate.roots import Projects
 
@@ -320,6 +321,7 @@ class TestPaths:
         (here / "secret").chmod(0)
         program = (
             "from torchmigrate.discover import *\n"
+            "from torchmigrate.kinds import kinds_of\n"
             "for way in ({}, {'git': False}):\n"
             "    found = Discovery(Settings(**way), kinds_of({'python'}))\n"
             "    print([p for b in found.batches() for p in b.paths()], [(e.path, e.code) for e in found.errors])\n"

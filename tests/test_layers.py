@@ -51,6 +51,7 @@ LAYERS = (
         "engine",
         "registry",
         "discover",
+        "kinds",
         "ignored",
         "roots",
         "scan",

@@ -117,8 +117,8 @@ def _keys(finding: Finding, asked: Sequence[Question]) -> Iterable[str]:
 
 def requirements(root: str) -> dict[str, str]:
     """What a project's own metadata files ask of each package; files that cannot be read are left out."""
-    from torchmigrate.discover import kind_of
     from torchmigrate.documents import Document, open_document
+    from torchmigrate.kinds import kind_of
     from torchmigrate.source import SourceError
 
     found: dict[str, str] = {}

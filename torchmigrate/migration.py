@@ -19,9 +19,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self
 
 from torchmigrate import registry
-from torchmigrate.discover import BATCH, Batch, Discovery, kind_of, kinds_of, shown_path
+from torchmigrate.discover import BATCH, Batch, Discovery, shown_path
 from torchmigrate.facts import Facts, hangs_on, merged
 from torchmigrate.homes import Homes
+from torchmigrate.kinds import kind_of, kinds_of
 from torchmigrate.memory import Memory
 from torchmigrate.model import LOOK, FileError, FileResult, Policy, Project, ScanCounts, Selection, Settings, UsageError
 from torchmigrate.narrow import Narrow

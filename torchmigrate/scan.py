@@ -15,7 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torchmigrate.discover import Batch, join, kind_of
+from torchmigrate.discover import Batch, join
+from torchmigrate.kinds import kind_of
 from torchmigrate.literals import Literals
 from torchmigrate.model import FileError
 from torchmigrate.sieve import AT_ONCE, Sieve, Wanted

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torchmigrate import registry
-from torchmigrate.discover import Batch, kinds_of
+from torchmigrate.discover import Batch
 from torchmigrate.facts import Facts, Gathered
 from torchmigrate.homes import Home
 from torchmigrate.ignored import compiled
+from torchmigrate.kinds import kinds_of
 from torchmigrate.model import FileError, FileResult, Override, Policy, Project, Selection
 from torchmigrate.scan import Found, Hit, Scanner
 from torchmigrate.siblings import Setters, Siblings, WithSiblings

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchmigrate import registry
-from torchmigrate.discover import KINDS, kind_of
+from torchmigrate.kinds import KINDS, kind_of
 from torchmigrate.sieve import Sieve
 from torchmigrate.work import literals, wanted
 

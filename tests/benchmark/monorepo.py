@@ -28,7 +28,7 @@ from pathlib import Path
 from bench import TOOL, search
 
 from torchmigrate import registry
-from torchmigrate.discover import KINDS
+from torchmigrate.kinds import KINDS
 from torchmigrate.work import literals, wanted
 
 GIT = ("git", "-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "gc.auto=0")

@@ -25,11 +25,11 @@ def explain(code: str, load: tuple[str, ...]) -> int:
 
 def example(rule: type[Codemod]) -> Iterator[str]:
     """What becomes of a rule's example: a diff, or the code and what is reported there; made by the rule itself."""
-    from torchmigrate import diff, discover, engine
+    from torchmigrate import diff, engine, kinds
     from torchmigrate.model import EVERYTHING, Outcome, Project
 
     text = inspect.cleandoc(rule.example) + "\n"
-    before, kind = text.encode(), discover.kind_of(rule.example_path) or "python"
+    before, kind = text.encode(), kinds.kind_of(rule.example_path) or "python"
     result = engine.process(rule.example_path, before, [rule()], Project(), EVERYTHING, kind)
     if result.after is None:
         yield f"For example, in {rule.example_path}:"

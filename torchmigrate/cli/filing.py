@@ -9,8 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from torchmigrate import drafts, engine, recall, runs, write
-from torchmigrate.discover import kind_of
 from torchmigrate.journal import Journal
+from torchmigrate.kinds import kind_of
 from torchmigrate.migration import Migration
 from torchmigrate.model import LOOK, Decision, FileError, FileResult, Policy, Project, Verdict
 from torchmigrate.review import Given

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from torchmigrate.codemod import Codemod
-from torchmigrate.discover import kind_of
 from torchmigrate.engine import process
+from torchmigrate.kinds import kind_of
 from torchmigrate.model import (
     EVERYTHING,
     LOOK,
