@@ -49,6 +49,7 @@ LAYERS = (
         "rewrite",
         "proposals",
         "engine",
+        "entries",
         "registry",
         "discover",
         "kinds",

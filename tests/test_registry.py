@@ -14,6 +14,7 @@ import pytest
 
 from torchmigrate import registry
 from torchmigrate.codemod import Codemod
+from torchmigrate.entries import GROUP, entry_points
 from torchmigrate.model import Override, Selection, UsageError
 
 RULES = '''
@@ -57,30 +58,30 @@ def distribution(folder: Path, name: str, entry_points: str, ending: str = "dist
 
 class TestEntryPoints:
     def test_are_those_that_importlib_finds(self) -> None:
-        expected = {(e.name, e.value) for e in importlib.metadata.entry_points(group=registry.GROUP)}
+        expected = {(e.name, e.value) for e in importlib.metadata.entry_points(group=GROUP)}
         assert expected
-        assert {(e.name, e.value) for e in registry.entry_points()} == expected
+        assert {(e.name, e.value) for e in entry_points()} == expected
 
     def test_come_from_every_kind_of_metadata_folder(self, tmp_path: Path) -> None:
         for ending in ("dist-info", "egg-info", "egg"):
-            text = f"[console_scripts]\nx = y:z\n\n[{registry.GROUP}]\n# note\n{ending}=m.{ending}:C\n[other]\na = b\n"
+            text = f"[console_scripts]\nx = y:z\n\n[{GROUP}]\n# note\n{ending}=m.{ending}:C\n[other]\na = b\n"
             distribution(tmp_path, ending, text, ending)
-        found = registry.entry_points([str(tmp_path), str(tmp_path / "missing")])
+        found = entry_points([str(tmp_path), str(tmp_path / "missing")])
         assert {e.name: e.value for e in found} == {e: f"m.{e}:C" for e in ("dist-info", "egg-info", "egg")}
 
     def test_first_folder_wins_for_a_distribution(self, tmp_path: Path) -> None:
         for folder, value in (("one", "first:C"), ("two", "second:C")):
-            distribution(tmp_path / folder, "My_Rules", f"[{registry.GROUP}]\nrules = {value}\n")
-        distribution(tmp_path / "two", "more", f"[{registry.GROUP}]\nrules = third:C\n")
-        found = registry.entry_points([str(tmp_path / "one"), str(tmp_path / "two")])
+            distribution(tmp_path / folder, "My_Rules", f"[{GROUP}]\nrules = {value}\n")
+        distribution(tmp_path / "two", "more", f"[{GROUP}]\nrules = third:C\n")
+        found = entry_points([str(tmp_path / "one"), str(tmp_path / "two")])
         assert [(e.distribution, e.value) for e in found] == [("more", "third:C"), ("my-rules", "first:C")]
 
     def test_come_from_an_archive_on_the_path(self, tmp_path: Path) -> None:
         archive = tmp_path / "rules.whl"
         with zipfile.ZipFile(archive, "w") as wheel:
             wheel.writestr("rules-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: rules\nVersion: 1.0\n")
-            wheel.writestr("rules-1.0.dist-info/entry_points.txt", f"[{registry.GROUP}]\nzipped = rules:C\n")
-        assert [(e.name, e.value) for e in registry.entry_points([str(archive)])] == [("zipped", "rules:C")]
+            wheel.writestr("rules-1.0.dist-info/entry_points.txt", f"[{GROUP}]\nzipped = rules:C\n")
+        assert [(e.name, e.value) for e in entry_points([str(archive)])] == [("zipped", "rules:C")]
 
 
 class TestSelect:
@@ -189,7 +190,7 @@ class TestLoad:
     def test_plugin_of_another_distribution(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_rule(tmp_path / "stranger_rules.py", "YY1")
         (tmp_path / "stranger_rules.py").open("a").write("CODEMODS = (RuleYY1,)\n")
-        distribution(tmp_path, "stranger", f"[{registry.GROUP}]\nrules = stranger_rules:CODEMODS\n")
+        distribution(tmp_path, "stranger", f"[{GROUP}]\nrules = stranger_rules:CODEMODS\n")
         monkeypatch.syspath_prepend(str(tmp_path))
         found = registry.load()
         assert "YY1" in codes(list(found.codemods))
@@ -210,7 +211,7 @@ class TestRules:
     @pytest.fixture
     def run(self, tmp_path: Path) -> Callable[[], list[str]]:
         (tmp_path / "stranger").mkdir()
-        distribution(tmp_path, "stranger", f"[{registry.GROUP}]\nrules = stranger:CODEMODS\n")
+        distribution(tmp_path, "stranger", f"[{GROUP}]\nrules = stranger:CODEMODS\n")
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
         def run() -> list[str]:

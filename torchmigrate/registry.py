@@ -1,8 +1,6 @@
 """Finds the codemods that are installed or loaded from a file, and picks those that a run asks for.
 
-Codemods are found through the entry-point group `torchmigrate.codemods`; each entry names a tuple of `Codemod` classes.
-The entry points are read from the metadata folders on `sys.path` directly: `importlib.metadata` takes longer to import
-than a run over a small repository. It is still asked where a path entry is an archive.
+Each entry point that `entries` finds names a tuple of `Codemod` classes.
 """
 
 from __future__ import annotations
@@ -13,18 +11,18 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from torchmigrate import cache
+from torchmigrate.entries import entry_points
 from torchmigrate.model import FileError, Override, Selection, Settings, UsageError
 
 if TYPE_CHECKING:
     from torchmigrate.codemod import Codemod
 
-GROUP = "torchmigrate.codemods"
 NONE_INSTALLED = (
     "no codemods are installed; install the torchmigrate package (pip install torchmigrate, or pip install -e . in a "
     "checkout), or name a file of codemods with --load"
@@ -32,18 +30,6 @@ NONE_INSTALLED = (
 PROVIDERS = {"bowler": "torchmigrate.bowler:codemods"}
 """Makers of codemods: `bowler:FILE` among the files to load stands for what the maker gives for FILE."""
 _CODE = re.compile(r"[A-Z]+\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class EntryPoint:
-    """One entry of the group: who offers it, and the `module:attribute` that it stands for."""
-
-    distribution: str
-    name: str
-    value: str
-
-    def __str__(self) -> str:
-        return f"{self.distribution}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,27 +243,6 @@ def overridden(registry: Registry[Any], chosen: Selection, override: Override) -
     return replace(chosen, codes=tuple(code for code in chosen.codes if code in kept), options=options)
 
 
-def entry_points(path: Sequence[str] | None = None) -> list[EntryPoint]:
-    """The group's entries on `path` (default `sys.path`), the first of each distribution, ordered by name."""
-    found: dict[tuple[str, str], EntryPoint] = {}
-    seen: set[str] = set()
-    for folder in sys.path if path is None else path:
-        folder = folder or os.curdir
-        if os.path.isfile(folder):
-            metadata: Iterable[tuple[str, str]] = _metadata_in_archive(folder)
-        else:
-            metadata = _metadata_in_folder(folder)
-        here = set()
-        for distribution, text in metadata:
-            normal = re.sub(r"[-_.]+", "-", distribution).lower()
-            here.add(normal)
-            if normal not in seen:
-                for name, value in _entries(text):
-                    found.setdefault((normal, name), EntryPoint(normal, name, value))
-        seen |= here
-    return [found[key] for key in sorted(found)]
-
-
 class _Refused(Exception):
     """A plugin offers something that is not a tuple of codemods."""
 
@@ -373,49 +338,6 @@ def _checked(offered: object, earlier: Iterable[type[Codemod]]) -> list[type[Cod
             raise _Refused(f"{code} is already the code of {taken[code].__module__}.{taken[code].__qualname__}")
         taken[code] = codemod
     return list(dict.fromkeys(offered))
-
-
-def _metadata_in_folder(folder: str) -> Iterator[tuple[str, str]]:
-    """Name and `entry_points.txt` of each distribution whose metadata lies in a folder."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        stem, _, ending = name.rpartition(".")
-        if ending in {"dist-info", "egg-info"}:
-            inside = os.path.join(folder, name)
-        elif ending == "egg":
-            inside = os.path.join(folder, name, "EGG-INFO")
-        else:
-            continue
-        try:
-            with open(os.path.join(inside, "entry_points.txt"), encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError):
-            text = ""
-        yield stem.partition("-")[0], text
-
-
-def _metadata_in_archive(path: str) -> Iterator[tuple[str, str]]:
-    import importlib.metadata
-
-    for distribution in importlib.metadata.distributions(path=[path]):
-        yield distribution.metadata["Name"] or "", distribution.read_text("entry_points.txt") or ""
-
-
-def _entries(text: str) -> Iterator[tuple[str, str]]:
-    """The group's lines of an `entry_points.txt`."""
-    if GROUP not in text:
-        return
-    inside = False
-    for line in text.splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            inside = line == f"[{GROUP}]"
-        elif inside and "=" in line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            yield name.strip(), value.strip()
 
 
 def options_of(codemods: Iterable[type[Codemod]]) -> Mapping[str, frozenset[str]]:
