@@ -22,7 +22,7 @@ class Literals:
     def __init__(self, literals: Iterable[bytes]) -> None:
         self._wanted = sorted(set(literals))
         self.longest = max(map(len, self._wanted), default=1)
-        least = [one for one in self._wanted if not any(other in one for other in self._wanted if other != one)]
+        least = _least(self._wanted)
         self._least = least
         self._searches = [(find, some) for some in _together(least) if (find := _automaton(some)) is not None]
         self._beside: dict[bytes, tuple[tuple[bytes, int], ...]] = {}
@@ -64,6 +64,13 @@ def _beside(told: bytes, strings: Iterable[bytes], wanted: Iterable[bytes]) -> I
                 if one != told:
                     yield one, at + shift
                 at = one.find(part, at + 1)
+
+
+def _least(strings: Sequence[bytes]) -> list[bytes]:
+    """The strings of which no other one is a part."""
+    together = b"\0".join(strings)
+    parts = [one for one in strings if together.count(one) > 1]
+    return [one for one in strings if not any(part in one for part in parts if part != one)]
 
 
 def _together(strings: Sequence[bytes]) -> list[Sequence[bytes]]:
