@@ -25,6 +25,8 @@ LAYERS = (
         "possible",
         "evaluate",
         "declared",
+        "attributes",
+        "stores",
         "commandline",
         "functions",
         "carry",

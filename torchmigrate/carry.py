@@ -202,7 +202,7 @@ def _same_variable(values: Values, read: ast.expr, variable: str, to: ast.AST) -
     module = values.module
     changed = Refused(f"reads {variable or 'the environment'}, which this file sets")
     if module.function(read) is not module.function(to):
-        if any(isinstance(one, ast.Constant) and one.value == variable for one in values.declared.environment()):
+        if any(isinstance(one, ast.Constant) and one.value == variable for one in values.stores.environment()):
             raise changed
         return
     flow = module.flow(read)
@@ -235,7 +235,7 @@ def _part(values: Values, node: ast.expr, to: ast.AST, facts: Facts, depth: int)
     current = flow.version(key, node)
     version = settled(current)
     if isinstance(node, ast.Subscript) and module.resolve(node.value).names == {"os.environ"} and here is not there:
-        if values.declared.sets_environment(node):
+        if values.stores.sets_environment(node):
             raise Refused(f"uses {source}, which this file sets")
         return Carried(f"{_part(values, node.value, to, facts, depth).text}[{module.source(node.slice)}]")
     if here is there:
@@ -282,7 +282,7 @@ def _computed(values: Values, node: ast.expr, root: ast.expr) -> None:
 
 def _unchanged(values: Values, key: str, source: str, calls: tuple[ast.Call, ...]) -> None:
     """Raises Refused where a function of this module sets a key in one of the calls."""
-    if any(values.declared.assigns(values, call, key) for call in calls):
+    if any(values.stores.assigns(call, key) for call in calls):
         raise Refused(f"uses {source}, which a function of this file sets in between")
 
 
@@ -366,7 +366,7 @@ def _same_attribute(values: Values, root: ast.expr, node: ast.expr, to: ast.AST)
     prepared = values.functions.method(cls, node.attr)
     if prepared is not None:
         return any(isinstance(d, ast.Name) and d.id == "property" for d in prepared.decorator_list)
-    made = values.declared.assignments(cls, node.attr)
+    made = values.stores.assignments(cls, node.attr)
     first = values.functions.method(cls, "__init__")
     if not made or first is None or any(module.function(one) is not first for one in made):
         return False

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torchmigrate.possible import Known, Options, Unknown
 from torchmigrate.reaching import key_of
+from torchmigrate.values import Facts, Leaf
+
+if TYPE_CHECKING:
+    from torchmigrate.values import Values
 
 KINDS = frozenset({"int", "str", "bool", "float", "dict", "list", "tuple"})
 """The types that a declaration can name, as kinds of values."""
+PARSERS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+"""The methods of argparse that give the parsed arguments."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -145,3 +153,20 @@ def annotated(annotation: ast.expr | None) -> tuple[str, bool]:
         case ast.Subscript(value=ast.Name(id=name)) if name.lower() in ("list", "dict", "tuple"):
             return name.lower(), False
     return "", False
+
+
+def option_leaves(values: Values, spec: OptionSpec, facts: Facts) -> Iterator[Leaf]:
+    """The values that an option can have once the arguments are parsed."""
+    if spec.kind == "bool":
+        yield Leaf(spec.call, frozenset({Known(True), Known(False)}), facts)
+        return
+    if spec.default is not None:
+        for leaf in values.leaves(spec.default, facts):
+            yield Leaf(spec.default, typed(leaf.options, spec.kind), facts)
+    elif not spec.required:
+        yield Leaf(spec.call, frozenset({Known(None)}), facts)
+    if spec.choices:
+        for choice in spec.choices:
+            yield from values.leaves(choice, facts)
+    else:
+        yield Leaf(spec.call, frozenset({Unknown(spec.kind, origin=spec.flag)}), facts)

@@ -201,7 +201,7 @@ def _method(values: Values, node: ast.Call, function: ast.Attribute, facts: Fact
         yield Leaf(node, frozenset(options), facts)
     elif function.attr == "get" and node.args:
         default = node.args[1] if len(node.args) > 1 else None
-        yield from values.declared.got(values, function.value, node.args[0], default, node, facts)
+        yield from values.attributes.got(values, function.value, node.args[0], default, node, facts)
     elif function.attr == "format" and isinstance(function.value, ast.Constant):
         text = function.value.value if isinstance(function.value.value, str) else ""
         yield Leaf(node, frozenset({Unknown("str", text.partition("{")[0])}), facts)
@@ -232,7 +232,7 @@ def _builtin(values: Values, node: ast.Call, name: str, facts: Facts) -> Iterato
 def _getattr(values: Values, node: ast.Call, facts: Facts) -> Iterator[Leaf]:
     attribute = values.of(node.args[1], facts)
     if len(attribute.constants) == 1 and isinstance(attribute.constants[0], str) and attribute.certain:
-        yield from values.declared.field(values, node.args[0], attribute.constants[0], node, facts)
+        yield from values.attributes.field(values, node.args[0], attribute.constants[0], node, facts)
     else:
         yield Leaf(node, ANYTHING, facts)
     if len(node.args) > 2:

@@ -85,11 +85,15 @@ class Values:
     """Answers about one module. Facts are per question; nothing is evaluated before it is asked for."""
 
     def __init__(self, module: Module) -> None:
+        from torchmigrate.attributes import Attributes
         from torchmigrate.declared import Declared
+        from torchmigrate.stores import Stores
 
         self.module = module
-        self.declared = Declared(module)
         self.functions = Functions(module)
+        self.stores = Stores(module, self.functions)
+        self.attributes = Attributes(module)
+        self.declared = Declared(module)
         self._depth = self._steps = self._cut = 0
         self._known: dict[tuple[int, ...], tuple[list[Leaf], Facts, ast.expr]] = {}
         self._asked: dict[tuple[int, ...], tuple[list[Leaf], Facts, ast.expr]] = {}
@@ -286,7 +290,7 @@ class Values:
     def clear(self, version: Version, since: Version) -> bool:
         """Whether no function of this module that got the key's owner assigns the key on the way from `since`."""
         keys = {d.key for d in self.sources(since, NOTHING)}
-        return not any(self.declared.assigns(self, call, key) for call in touches(version) for key in keys)
+        return not any(self.stores.assigns(call, key) for call in touches(version) for key in keys)
 
     def version_leaves(self, version: Version, node: ast.expr, facts: Facts) -> list[Leaf]:
         """What a version of a key stands for, read at a node."""
@@ -307,7 +311,7 @@ class Values:
             finally:
                 self._active.discard(id(definition))
             for call in calls:
-                if self.declared.assigns(self, call, definition.key):
+                if self.stores.assigns(call, definition.key):
                     origin = f"{ast.unparse(call.func)}()"
                     yield Leaf(None, frozenset({Unknown(origin=origin)}), inside, definition)
 

@@ -18,7 +18,7 @@ def obstacle(values: Values, call: ast.Call) -> str | None:
     actor = _actor(values, call)
     if actor is not None:
         return f"{actor} is run by a launcher of actors, which decides which GPUs its process sees"
-    for name in values.declared.environment():
+    for name in values.stores.environment():
         if isinstance(name, ast.Constant) and name.value == _VISIBLE:
             line = getattr(name, "lineno", None)
             where = f" on line {line}" if line else ""
