@@ -36,6 +36,9 @@ class Doer:
                 return task + self.offset
             case "pid":
                 return os.getpid(), self.done
+            case ("who", _):
+                time.sleep(0.005)
+                return os.getpid()
             case "crash":
                 faulthandler.disable()
                 ctypes.string_at(0)
@@ -103,6 +106,46 @@ def test_pushed_tasks_come_before_the_rest(pool: Callable[..., Pool]) -> None:
             one.push(100)
             one.push(101)
     assert order == [0, 100, 101, 1, 2, 3, 4] or order == [0, 1, 100, 101, 2, 3, 4]
+
+
+def test_pushed_tasks_stay_with_one_worker_while_there_are_others(pool: Callable[..., Pool]) -> None:
+    one = pool(2)
+    given, pushed = 60, []
+    who: dict[Any, int] = {}
+    for task, result in one.run(("who", n) for n in range(given)):
+        who[task] = result
+        if task[1] < 20:
+            one.push(("who", 1000 + task[1]))
+        elif task[1] < given:
+            pushed = [result for (_, n), result in who.items() if n >= 1000]
+    assert len(who) == given + 20
+    assert len({result for (_, n), result in who.items() if n < given}) == 2
+    assert len(pushed) > 5
+    assert len(set(pushed)) == 1
+
+
+def test_pushed_tasks_go_on_without_the_worker_that_had_them(pool: Callable[..., Pool]) -> None:
+    one = pool(2)
+    found = {}
+    for task, result in one.run(range(20)):
+        found[task] = result
+        if task == 0:
+            one.push("exit")
+        elif task == "exit":
+            one.push(100)
+    assert len(found) == 22
+    assert found[100] == 1100
+
+
+def test_many_pushed_tasks_are_done_by_all_workers(pool: Callable[..., Pool]) -> None:
+    one = pool(2)
+    who: dict[Any, int] = {}
+    for task, result in one.run(("who", n) for n in range(400)):
+        who[task] = result
+        if task[1] == 0:
+            for n in range(200):
+                one.push(("who", 1000 + n))
+    assert len({result for (_, n), result in who.items() if n >= 1000}) == 2
 
 
 def test_results_larger_than_a_pipe(pool: Callable[..., Pool]) -> None:

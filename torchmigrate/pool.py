@@ -33,6 +33,9 @@ COLLECT_AFTER = 100_000
 other in circles, but while they are in use a collection is a waste of time."""
 COLLECT_WITHIN = 2_000_000
 """The same while a task is at work."""
+BACKLOG = 64
+"""Pushed tasks that may wait for a worker that has done such ones, as long as there are others: each worker has much to
+import and to read before its first."""
 WATCH = 1.0
 """Seconds between two looks of a worker at whether its parent still lives."""
 
@@ -51,7 +54,7 @@ class Engine(Protocol):
     """Does tasks somewhere and gives them back with their results, in any order, each exactly once."""
 
     def run(self, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Do all tasks, taking them as workers fall idle; those pushed meanwhile come first."""
+        """Do all tasks, taking them as workers fall idle; those pushed meanwhile do not wait for the end."""
         ...
 
     def push(self, task: Any) -> None:
@@ -66,7 +69,8 @@ class Engine(Protocol):
 class Pool:
     """Worker processes of this machine. `jobs` is how many, 0 for as many as there are usable processors.
 
-    `timeout` is the seconds that one task may take. Workers are started when there is work for them.
+    `timeout` is the seconds that one task may take. Workers are started when there is work for them. Pushed tasks go to
+    workers that have done pushed ones before as long as few wait.
     """
 
     def __init__(self, prepare: Prepare, arguments: tuple[Any, ...], jobs: int = 0, timeout: float = 120.0) -> None:
@@ -113,20 +117,29 @@ class Pool:
         self.close()
 
     def _give(self, source: Iterator[Any]) -> None:
-        idle = [worker for worker in self._workers if not worker.is_busy]
+        idle = sorted((worker for worker in self._workers if not worker.is_busy), key=lambda worker: worker.is_versed)
         while idle or len(self._workers) < self._jobs:
-            if self._pushed:
-                task = self._pushed.popleft()
-            else:
-                try:
-                    task = next(source)
-                except StopIteration:
-                    return
-            worker = idle.pop() if idle else self._start()
+            worker = idle.pop() if idle else None
+            found = self._next(source, worker)
+            if found is None:
+                return
+            task, is_pushed = found
+            worker = worker or self._start()
+            worker.is_versed |= is_pushed
             if not worker.give(task, self._timeout):
                 worker.kill()
                 self._workers.remove(worker)
                 self._pushed.appendleft(task)
+
+    def _next(self, source: Iterator[Any], worker: _Worker | None) -> tuple[Any, bool] | None:
+        """The task for a worker, None for a new one, and whether it was pushed; None when nothing is left."""
+        if self._pushed:
+            versed = any(one.is_versed for one in self._workers)
+            if not versed or (worker is not None and worker.is_versed) or len(self._pushed) > BACKLOG:
+                return self._pushed.popleft(), True
+        for task in source:
+            return task, False
+        return (self._pushed.popleft(), True) if self._pushed else None
 
     def _start(self) -> _Worker:
         others = [worker.connection for worker in self._workers]
@@ -164,6 +177,7 @@ class _Worker:
         self.connection, theirs = Pipe()
         self.task: Any = None
         self.is_busy = False
+        self.is_versed = False
         self.is_alive = True
         self.deadline = 0.0
         ours = [*others, self.connection] if forked else []
