@@ -142,13 +142,14 @@ def test_sarif_has_a_rule_a_codemod_and_a_result_a_finding(shell: Shell) -> None
     for result in told:
         found = by_key[path_of(result), result["partialFingerprints"]["torchmigrate/v1"]]
         region = result["locations"][0]["physicalLocation"]["region"]
-        if found["cell"] is None:
-            assert region == {
-                "startLine": found["line"],
-                "startColumn": found["column"],
-                "endLine": found["end_line"],
-                "endColumn": found["end_column"],
-            }
+        assert region == {
+            "startLine": found["line"],
+            "startColumn": found["column"],
+            "endLine": found["end_line"],
+            "endColumn": found["end_column"],
+        }
+        cells = [one["name"] for one in result["locations"][0].get("logicalLocations", ())]
+        assert cells == ([] if found["cell"] is None else [f"cell {found['cell']}"])
         assert result["level"] == ("warning" if found["outcome"] == "report" else "note")
 
 
@@ -208,6 +209,13 @@ def test_sarif_leaves_out_what_is_done(shell: Shell) -> None:
 
 
 # -- GitHub ----------------------------------------------------------------------------------------------------
+
+
+def test_annotations_name_the_line_of_a_notebook(shell: Shell) -> None:
+    text = FILES["pkg/nb.ipynb"].decode().splitlines()
+    line = next(n for n, one in enumerate(text, 1) if "toy_call(4)" in one)
+    (told,) = shell("check", *TOYS, "--format", "github", "pkg/nb.ipynb").out.splitlines()
+    assert told.startswith(f"::notice file=pkg/nb.ipynb,line={line},col=")
 
 
 def test_annotations_are_escaped_and_capped(shell: Shell) -> None:

@@ -34,8 +34,12 @@ def _text(rules: list[type[Codemod]]) -> list[str]:
     for rule in rules:
         cells = (rule.code, rule.name, rule.area)
         padded = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        rows.append(f"{padded}  {title(rule)}{'' if rule.default else ' (only when selected)'}")
+        rows.append(f"{padded}  {_title(rule)}")
     return rows
+
+
+def _title(rule: type[Codemod]) -> str:
+    return title(rule) if rule.default else f"{title(rule)} (only when selected)"
 
 
 def _json(rules: list[type[Codemod]]) -> list[str]:
@@ -60,5 +64,5 @@ def _json(rules: list[type[Codemod]]) -> list[str]:
 
 def _markdown(rules: list[type[Codemod]]) -> list[str]:
     return ["| code | name | area | what it does |", "|---|---|---|---|"] + [
-        f"| {rule.code} | {rule.name} | {rule.area} | {title(rule).replace('|', chr(92) + '|')} |" for rule in rules
+        f"| {rule.code} | {rule.name} | {rule.area} | {_title(rule).replace('|', chr(92) + '|')} |" for rule in rules
     ]

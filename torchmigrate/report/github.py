@@ -47,8 +47,7 @@ def _error(error: FileError) -> str:
 def _finding(found: Finding) -> str:
     level = "warning" if found.outcome is Outcome.REPORT else "notice"
     span = found.span
-    line, column, end = (None, None, None) if found.cell is not None else (span.line, span.column, span.end_line)
-    return _command(level, found.path, line, column, end, found.code, found.message)
+    return _command(level, found.path, span.line, span.column, span.end_line, found.code, found.message)
 
 
 def _command(

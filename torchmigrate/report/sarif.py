@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -89,7 +89,7 @@ def _results(item: Item, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
             "ruleIndex": index[finding.code],
             "level": _LEVELS[finding.outcome],
             "message": {"text": finding.message or finding.name},
-            "locations": [_location(finding, item.hunks)],
+            "locations": [_location(finding)],
             "partialFingerprints": {FINGERPRINT: finding.key},
         }
         if finding.suppressed is not None:
@@ -106,21 +106,21 @@ def _results(item: Item, index: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         yield result
 
 
-def _location(finding: Finding, hunks: Iterable[Hunk]) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(finding.path)}}
-    if finding.cell is None:
-        span = finding.span
-        physical["region"] = {
+def _location(finding: Finding) -> dict[str, Any]:
+    """Where a finding lies in its file; in a notebook that is a place in the JSON, so the cell is named as well."""
+    span = finding.span
+    physical = {
+        "artifactLocation": {"uri": uri(finding.path)},
+        "region": {
             "startLine": span.line,
             "startColumn": span.column,
             "endLine": span.end_line,
             "endColumn": span.end_column,
-        }
+        },
+    }
+    if finding.cell is None:
         return {"physicalLocation": physical}
-    first = next((start for hunk in hunks for start, _, _ in blocks(hunk)), 0)
-    physical["region"] = {"startLine": first + 1}
-    logical = {"name": f"cell {finding.cell}", "fullyQualifiedName": f"cell {finding.cell}, line {finding.span.line}"}
-    return {"physicalLocation": physical, "logicalLocations": [logical]}
+    return {"physicalLocation": physical, "logicalLocations": [{"name": f"cell {finding.cell}"}]}
 
 
 def _notification(error: FileError, index: int) -> dict[str, Any]:
