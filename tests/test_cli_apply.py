@@ -367,6 +367,34 @@ def test_undo_restores_every_byte(shell: Shell) -> None:
     assert shell("undo", run).err == f"Nothing to put back: the files are as they were before run {run}.\n"
 
 
+def test_what_an_undo_of_the_undo_brought_back_can_be_undone_again(shell: Shell) -> None:
+    before = shell.contents()
+    assert shell("apply", "--yes", *TOYS).code == 0
+    after = shell.contents()
+    assert shell("undo").code == 0
+    (newest, *_) = shell("runs").out.split()
+    assert shell("undo", newest).code == 0
+    assert shell.contents() == after
+    assert shell("runs").out.splitlines()[-1].endswith("files")
+    assert shell("undo").code == 0
+    assert shell.contents() == before
+    assert shell("undo").code == 2
+
+
+def test_an_undo_of_some_files_can_be_gone_on_with(shell: Shell) -> None:
+    before = shell.contents()
+    assert shell("apply", "--yes", *TOYS).code == 0
+    path = shell.folder / "train/a.py"
+    written = path.read_bytes()
+    path.write_bytes(written + b"# mine\n")
+    assert shell("undo").code == 1
+    assert "undone" not in shell("runs").out
+    path.write_bytes(written)
+    assert shell("undo").code == 0
+    assert shell.contents() == before
+    assert shell("undo").code == 2
+
+
 def test_undo_leaves_files_that_changed_since(shell: Shell) -> None:
     shell("apply", "--yes", *TOYS)
     (shell.folder / "train/a.py").write_bytes(b"mine\n")

@@ -301,6 +301,18 @@ def runs() -> Iterator[Run]:
     yield from sorted(found, key=lambda run: run.started, reverse=True)
 
 
+def undone(found: Iterable[Run]) -> frozenset[str]:
+    """Which runs, of all of a place and newest first, have been undone in all their files, and not brought back."""
+    restored: dict[str, set[str]] = {}
+    whole: set[str] = set()
+    for run in found:
+        if run.id in restored and restored[run.id].issuperset(run.files):
+            whole.add(run.id)
+        elif run.undoes is not None:
+            restored.setdefault(run.undoes, set()).update(run.files)
+    return frozenset(whole)
+
+
 def _parse(path: Path) -> Run:
     lines = list(_lines(path))
     if not lines or lines[0].get("schema") != SCHEMA:

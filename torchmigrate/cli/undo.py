@@ -60,7 +60,7 @@ def list_runs(everywhere: bool) -> int:
     journal.sweep()
     here = home(os.curdir)
     found = [run for run in journal.runs() if run.replacements and (everywhere or home(run.root) == here)]
-    undone = {run.undoes for run in found if run.kind == "undo"}
+    undone = journal.undone(found)
     rows = []
     for run in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started))
@@ -76,15 +76,12 @@ def list_runs(everywhere: bool) -> int:
 
 
 def _last() -> journal.Run:
-    """The newest run here that wrote something and whose undo did not happen."""
+    """The newest run here that wrote something which is not undone, or not in all its files."""
     here = home(os.curdir)
-    undone: set[str] = set()
-    for run in journal.runs():
-        if home(run.root) != here or not run.replacements:
-            continue
-        if run.kind == "undo":
-            undone.add(run.undoes or "")
-        elif run.id not in undone:
+    found = [run for run in journal.runs() if run.replacements and home(run.root) == here]
+    undone = journal.undone(found)
+    for run in found:
+        if run.kind != "undo" and run.id not in undone:
             return run
     raise UsageError("no run here to undo; torchmigrate runs --all lists those in other folders")
 
