@@ -379,10 +379,12 @@ class TestFiles:
         place.put("bytes.py", b"\xff\xff\0\0")
         place.put("empty.py", b"")
         for _ in range(2):
-            results, _ = place.run(cache=True)
+            results, migration = place.run(cache=True)
             (error,) = results["wide.py"].errors
             said = f"cannot decode: the file is in {encoding[:6].upper()}; save it in UTF-8 (file not looked at)"
             assert (list(results), error.code, error.message) == (["wide.py"], "TM001", said)
+            counts = migration.counts
+            assert (counts.seen, counts.looked_at, counts.unread) == (4, 0, 1)
 
     def test_unreadable_file_is_an_error(self, place: Place) -> None:
         place.write(a="mark_me(1)\n", b="mark_me(2)\n", c="x = 1\n")

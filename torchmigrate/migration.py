@@ -91,7 +91,7 @@ class Migration:
         self._later: list[Hit] = []
         self._generated: list[str] = []
         self._notes: list[str] = []
-        self._seen = self._looked_at = self._waiting = 0
+        self._seen = self._looked_at = self._waiting = self._unread = 0
         self._began = time.monotonic()
         self._seconds: float | None = None
 
@@ -111,7 +111,7 @@ class Migration:
     def counts(self) -> ScanCounts:
         """What the run has seen so far, or in all once it has ended."""
         seconds = time.monotonic() - self._began if self._seconds is None else self._seconds
-        return ScanCounts(self._seen, self._looked_at, seconds, tuple(self._notes))
+        return ScanCounts(self._seen, self._looked_at, seconds, tuple(self._notes), self._unread)
 
     def run(self) -> Iterator[FileResult]:
         """Results of all files that have findings, errors or changes, as they finish. To be called once.
@@ -208,6 +208,7 @@ class Migration:
         found = self._memory.settle(batch, outcome)
         self._seen += len(batch.names)
         self._generated.extend(found.generated)
+        self._unread += len(found.errors)
         yield from (FileResult(error.path, errors=(error,)) for error in found.errors)
         yield from self._receive(self._admission.of(found.hits))
 

@@ -299,12 +299,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ScanCounts:
-    """How many files a run saw: `seen` were offered by discovery, `looked_at` held a trigger and were parsed."""
+    """How many files a run saw: `seen` were offered by discovery, `looked_at` held a trigger and were parsed, `unread`
+    could not be searched."""
 
     seen: int = 0
     looked_at: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    unread: int = 0
 
 
 class UsageError(Exception):

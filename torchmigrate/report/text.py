@@ -117,7 +117,7 @@ def closing(summary: Summary, *, verbose: bool = False) -> Iterator[str]:
     yield from (one_line(note) for note in summary.counts.notes)
     yield from _bounds(summary.projects)
     counts = summary.counts
-    skipped = counts.seen - counts.looked_at
+    skipped = counts.seen - counts.looked_at - counts.unread
     why = f" ({skipped:,} {'mentions' if skipped == 1 else 'mention'} none of the APIs)" if skipped > 0 else ""
     yield f"Looked at {counts.looked_at:,} of {plural(counts.seen, 'file')}{why}, {counts.seconds:.1f} s."
 
