@@ -52,12 +52,25 @@ def test_the_same_files_give_the_same_baseline(shell: Shell) -> None:
     assert (shell.folder / "1.json").read_bytes() == (shell.folder / "2.json").read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"schema": 9, "findings": []}'])
-def test_what_is_no_baseline_is_refused(shell: Shell, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"<<<<<<< ours", "Expecting value: line 1 column 1"),
+        (b"[]", "it must hold an object with schema and findings"),
+        (b"{}", "it must hold an object with schema and findings"),
+        (b'{"schema": 9, "findings": []}', "its schema is 9, but this version knows 1 alone"),
+        (b'{"schema": 1, "findings": {}}', "its findings must be a list of objects, each with a path and a key"),
+        (b'{"schema": 1, "findings": [{"path": "a"}]}', "its findings must be a list of objects"),
+        (b'{"schema": 1, "findings": ["a"]}', "its findings must be a list of objects"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(shell: Shell, content: bytes, why: str) -> None:
     shell.write({"known.json": content})
     done = shell("check", "--baseline", "known.json", *TOYS, ".")
     assert done.code == 2
-    assert "known.json is no baseline" in done.err
+    assert f"known.json is no baseline ({why}" in done.err
+    assert done.err.endswith("); torchmigrate baseline writes one\n")
 
 
 def test_files_that_cannot_be_read_are_told(shell: Shell) -> None:

@@ -30,22 +30,44 @@ def count(text: str) -> int:
     return len(json.loads(text)["findings"])
 
 
+def read(file: str) -> frozenset[Entry]:
+    """What a baseline holds. Raises UsageError."""
+    try:
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+        if not text.strip():
+            raise ValueError("it is empty")
+        return _entries(json.loads(text))
+    except OSError as error:
+        raise UsageError(f"cannot read the baseline {file}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise UsageError(f"{file} is no baseline ({error})") from None
+
+
+def _entries(document: object) -> frozenset[Entry]:
+    """Raises ValueError."""
+    if not isinstance(document, dict) or not {"schema", "findings"} <= document.keys():
+        raise ValueError("it must hold an object with schema and findings")
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"its schema is {json.dumps(document['schema'])}, but this version knows {SCHEMA} alone")
+    found = set()
+    for one in document["findings"] if isinstance(document["findings"], list) else (None,):
+        path, key = (one.get("path"), one.get("key")) if isinstance(one, dict) else (None, None)
+        if not isinstance(path, str) or not isinstance(key, str):
+            raise ValueError("its findings must be a list of objects, each with a path and a key")
+        found.add((path, key))
+    return frozenset(found)
+
+
 class Baseline:
     """A baseline that was read. Raises UsageError."""
 
     def __init__(self, file: str) -> None:
         self._folder = os.path.dirname(os.path.realpath(file))
         try:
-            with open(file, encoding="utf-8") as opened:
-                read = json.load(opened)
-            if read["schema"] != SCHEMA:
-                raise ValueError(f"schema {read['schema']} is not known")
-            self._entries: frozenset[Entry] = frozenset((one["path"], one["key"]) for one in read["findings"])
-        except OSError as error:
-            why = error.strerror or error
-            raise UsageError(f"cannot read the baseline {file}: {why}; torchmigrate baseline writes one") from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{file} is no baseline ({error}); torchmigrate baseline writes one") from None
+            self._entries = read(file)
+        except UsageError as error:
+            raise UsageError(f"{error}; torchmigrate baseline writes one") from None
         self._met: set[Entry] = set()
 
     def mark(self, result: FileResult) -> FileResult:
