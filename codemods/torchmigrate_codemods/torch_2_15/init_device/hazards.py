@@ -13,7 +13,7 @@ from torchmigrate_codemods.point_to_point import NEW_GROUP, traffic
 from torchmigrate_codemods.spellings import c10d
 from torchmigrate_codemods.torch_2_15.init_device.backends import backend_of
 
-_P2P = "it sends {what} one after another on one communicator, and unbatched rings then hang"
+_P2P = "messages such as {what} then go one after another on one communicator, and unbatched rings hang"
 _GLOO = "the gloo group of {what} then hangs on the ranks that are not in it"
 _EAGER = "it makes the communicator at once, which takes memory and time at the start"
 
