@@ -95,6 +95,18 @@ def test_the_configuration_names_the_baseline(shell: Shell) -> None:
     assert 'baseline          = "ci/known.json"  # pyproject.toml' in shell("config").out
 
 
+def test_the_folder_of_the_configured_baseline_is_made(shell: Shell) -> None:
+    shell.write({"pyproject.toml": b'[tool.torchmigrate]\nbaseline = "ci/of/known.json"\n'})
+    assert shell("baseline", *TOYS).code == 0
+    assert shell("check", *TOYS).code == 0
+    refused = shell("baseline", "-o", "typo/known.json", *TOYS)
+    assert (refused.code, refused.err) == (2, "error: cannot write typo/known.json: No such file or directory\n")
+    shell.write({"pyproject.toml": b'[tool.torchmigrate]\nbaseline = "train/a.py/known.json"\n'})
+    blocked = shell("baseline", *TOYS)
+    assert blocked.code == 2
+    assert "cannot make the folder of train/a.py/known.json: " in blocked.err
+
+
 def test_a_flag_wins_over_the_configured_baseline(shell: Shell) -> None:
     shell.write(CONFIGURED)
     shell("baseline", *TOYS)

@@ -12,7 +12,7 @@ from torchmigrate.cli import options, terminal
 from torchmigrate.cli.reporting import create
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.sections import Command
-from torchmigrate.model import LOOK
+from torchmigrate.model import LOOK, UsageError
 from torchmigrate.report import text
 from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, Summary
 
@@ -33,6 +33,7 @@ def baseline(output: str | None, quiet: bool, verbose: bool, exit_zero: bool, **
     if "-" in given["paths"] or given["stdin_filename"]:
         raise click.UsageError("a baseline is of files, not of the path -")
     settings, _ = options.settings(given)
+    is_configured = output is None
     if output is None:
         if settings.baseline is None:
             raise click.UsageError("no file to write to: name it with -o, or as baseline in the configuration")
@@ -43,9 +44,18 @@ def baseline(output: str | None, quiet: bool, verbose: bool, exit_zero: bool, **
         terminal.say(["interrupted; nothing was written"])
         return INTERRUPTED
     content = baselines.dump(ran.results, os.path.dirname(os.path.realpath(output)))
+    if is_configured:
+        _make_folder(output)
     create(output, content.encode())
     terminal.say(text.error_line(error) for error in summary.errors)
     if not quiet:
         found = text.plural(baselines.count(content), "finding")
         terminal.say([f"Wrote {found} to {text.one_line(output)}.", *text.closing(summary, verbose=verbose)])
     return FAILED if summary.unread else DONE
+
+
+def _make_folder(file: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(file) or os.curdir, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the folder of {file}: {error.strerror or error}") from None
