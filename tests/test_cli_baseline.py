@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,7 +131,8 @@ def test_a_configured_baseline_that_cannot_be_used_is_refused(shell: Shell, cont
     assert f"{shell.folder / 'pyproject.toml'}: baseline: " in done.err
     assert told in done.err
     assert "torchmigrate baseline writes one" in done.err
-    assert shell("baseline", *TOYS).code == 0
+    whole = shell("baseline", *TOYS[:2])
+    assert (whole.code, whole.err.splitlines()[0]) == (0, "Wrote 5 findings to ci/known.json.")
     assert shell("check", *TOYS).code == 0
 
 
@@ -146,9 +148,111 @@ def test_what_goes_together_is_known_only_as_a_whole(tmp_path: Path) -> None:
     one = Finding(path, Span(1, 1, 1, 2), "XX101", "toy", *outcome, "", "a", "b", key="1", group="1+2")
     results = [FileResult(path, (one, replace(one, key="2"), replace(one, key="3", group=None)))]
     known = tmp_path / "known.json"
-    known.write_text(baseline.dump(results, str(tmp_path)))
+    known.write_text(baseline.dump(baseline.entries(results, str(tmp_path))))
     marked = baseline.Baseline(str(known)).mark(results[0])
     assert [f.suppressed for f in marked.findings] == ["in the baseline"] * 3
     changed = replace(results[0], findings=(one, replace(one, key="4"), replace(one, key="3", group=None)))
     marked = baseline.Baseline(str(known)).mark(changed)
     assert [f.suppressed for f in marked.findings] == [None, None, "in the baseline"]
+
+
+LOAD = TOYS[:2]
+PARTS = {
+    "app/a.py": b"toy_call(1)\ntoy_sum([1])\n",
+    "app/pyproject.toml": b'[project]\nname = "app"\n',
+    "lib/b.py": b"toy_call(2)\ntoy_sum([2])\n",
+    "lib/c.py": b"toy_call(3)\n",
+    "CODEOWNERS": b"/lib/ @lib\n",
+    "list.txt": b"lib/c.py\n",
+    "torchmigrate.toml": b'baseline = "ci/known.json"\n',
+}
+ALL = frozenset({("app/a.py", "XX101"), ("app/a.py", "XX201"), ("lib/b.py", "XX101"), ("lib/b.py", "XX201")}) | {
+    ("lib/c.py", "XX101")
+}
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Shell:
+    """A repository with a baseline of all of its findings, in which since then every file has changed."""
+    found = Shell(tmp_path / "parts", tmp_path / "state")
+    found.write(PARTS)
+    found.commit()
+    assert "Wrote 5 findings to ci/known.json." in found("baseline", *LOAD).err
+    for name in ("app/a.py", "lib/b.py", "lib/c.py"):
+        found.write({name: PARTS[name].replace(b"(", b"(0 + ").replace(b"(0 + [", b"([0] + [")})
+    assert _known(found) == {(path, code, False) for path, code in ALL}
+    return found
+
+
+def _known(shell: Shell) -> set[tuple[str, str, bool]]:
+    """The file and the rule of each finding in the baseline, and whether it is of the content that is there now."""
+    done = shell("check", "--isolated", "--format", "json", *LOAD)
+    now = {(one["path"], one["key"]) for one in json.loads(done.out)["findings"]}
+    held = json.loads((shell.folder / "ci/known.json").read_text())["findings"]
+    pairs = [(one["path"].removeprefix("../"), one["key"]) for one in held]
+    return {(path, key.partition(":")[0], (path, key) in now) for path, key in pairs}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cwd", "renewed"),
+    [
+        (["app"], "", {one for one in ALL if one[0] == "app/a.py"}),
+        (["lib/c.py", "app"], "", {one for one in ALL if one[0] != "lib/b.py"}),
+        ([], "lib", {one for one in ALL if one[0] != "app/a.py"}),
+        (["--select", "XX2"], "", {one for one in ALL if one[1] == "XX201"}),
+        (["--ignore", "add-start"], "", {one for one in ALL if one[1] == "XX101"}),
+        (["--select", "XX2", "lib"], "", {("lib/b.py", "XX201")}),
+        (["--project", "app"], "", {one for one in ALL if one[0] == "app/a.py"}),
+        (["--owner", "@lib"], "", {one for one in ALL if one[0] != "app/a.py"}),
+        (["--files-from", "list.txt"], "", {("lib/c.py", "XX101")}),
+        (["--exclude", "lib/c.py", "lib"], "", {one for one in ALL if one[0] == "lib/b.py"}),
+        (["--include", "c.py"], "", {("lib/c.py", "XX101")}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_run_over_a_part_keeps_the_rest(
+    parts: Shell, arguments: list[str], cwd: str, renewed: set[tuple[str, str]]
+) -> None:
+    done = parts("baseline", *LOAD, *arguments, cwd=parts.folder / cwd)
+    assert done.code == 0
+    assert _known(parts) == {(*one, one in renewed) for one in ALL}
+    found = "1 finding" if len(renewed) == 1 else f"{len(renewed)} findings"
+    name = os.path.relpath("ci/known.json", cwd or ".")
+    assert done.err.startswith(f"Wrote {found} to {name} and kept {5 - len(renewed)} that this run did not look for.")
+
+
+def test_only_what_changed_is_renewed(parts: Shell) -> None:
+    parts.commit()
+    parts.write({"lib/b.py": b"toy_call(7)\n"})
+    done = parts("baseline", *LOAD, "--changed-since", "HEAD")
+    assert "Wrote 1 finding to ci/known.json and kept 3 that" in done.err
+    assert _known(parts) == {(*one, one == ("lib/b.py", "XX101")) for one in ALL - {("lib/b.py", "XX201")}}
+
+
+def test_a_run_over_everything_keeps_nothing_old(parts: Shell) -> None:
+    parts.write({"lib/b.py": b"", "lib/c.py": b""})
+    done = parts("baseline", *LOAD)
+    assert done.err.startswith("Wrote 2 findings to ci/known.json.\n")
+    assert _known(parts) == {("app/a.py", "XX101", True), ("app/a.py", "XX201", True)}
+
+
+def test_findings_of_files_that_are_gone_are_not_kept(parts: Shell) -> None:
+    (parts.folder / "lib/b.py").unlink()
+    assert "and kept 1 that" in parts("baseline", *LOAD, "app").err
+    assert {path for path, *_ in _known(parts)} == {"app/a.py", "lib/c.py"}
+
+
+def test_what_cannot_be_kept_is_not_overwritten(parts: Shell) -> None:
+    before = (parts.folder / "ci/known.json").read_bytes()
+    listed = parts("baseline", *LOAD, "--files-from", "-", input=b"app/a.py\n")
+    assert listed.code == 2
+    assert "with --files-from -, which is read only once: name a file that lists the paths, or write" in listed.err
+    assert (parts.folder / "ci/known.json").read_bytes() == before
+    parts.write({"ci/known.json": b"<<<<<<< ours\n" + before})
+    for arguments, cwd in ((["app"], ""), ([], "lib"), (["--select", "XX"], ""), (["--owner", "@lib"], "")):
+        done = parts("baseline", *LOAD, *arguments, cwd=parts.folder / cwd)
+        assert done.code == 2
+        assert "this run looks at a part only: run torchmigrate baseline over everything, or write another" in done.err
+        assert (parts.folder / "ci/known.json").read_bytes() == b"<<<<<<< ours\n" + before
+    assert parts("baseline", *LOAD, "-o", "other.json", "app").code == 0
+    assert "Wrote 5 findings" in parts("baseline", *LOAD, ".").err

@@ -17,17 +17,21 @@ SCHEMA = 1
 Entry = tuple[str, str]
 
 
-def dump(results: Iterable[FileResult], folder: str) -> str:
-    """The text of a baseline that is to lie in a folder; what comments silence is not in it."""
-    entries = sorted({(_name(r.path, folder), f.key) for r in results for f in r.findings if f.suppressed is None})
-    lines = ",\n".join("    " + json.dumps({"path": path, "key": key}) for path, key in entries)
+def entries(results: Iterable[FileResult], folder: str) -> frozenset[Entry]:
+    """What a baseline in a folder holds of some results; what comments silence is not in it."""
+    return frozenset((_name(r.path, folder), f.key) for r in results for f in r.findings if f.suppressed is None)
+
+
+def dump(held: Iterable[Entry]) -> str:
+    """The text of a baseline."""
+    lines = ",\n".join("    " + json.dumps({"path": path, "key": key}) for path, key in sorted(held))
     body = f"[\n{lines}\n  ]" if lines else "[]"
     return f'{{\n  "schema": {SCHEMA},\n  "findings": {body}\n}}\n'
 
 
-def count(text: str) -> int:
-    """How many findings a baseline holds."""
-    return len(json.loads(text)["findings"])
+def code_of(entry: Entry) -> str:
+    """The code of the rule that a finding in a baseline is of."""
+    return entry[1].partition(":")[0]
 
 
 def read(file: str) -> frozenset[Entry]:
@@ -37,14 +41,14 @@ def read(file: str) -> frozenset[Entry]:
             text = opened.read()
         if not text.strip():
             raise ValueError("it is empty")
-        return _entries(json.loads(text))
+        return _held(json.loads(text))
     except OSError as error:
         raise UsageError(f"cannot read the baseline {file}: {error.strerror or error}") from None
     except ValueError as error:
         raise UsageError(f"{file} is no baseline ({error})") from None
 
 
-def _entries(document: object) -> frozenset[Entry]:
+def _held(document: object) -> frozenset[Entry]:
     """Raises ValueError."""
     if not isinstance(document, dict) or not {"schema", "findings"} <= document.keys():
         raise ValueError("it must hold an object with schema and findings")

@@ -9,6 +9,7 @@ import click
 
 from torchmigrate import baseline as baselines
 from torchmigrate.cli import options, terminal
+from torchmigrate.cli.part import Part
 from torchmigrate.cli.reporting import create
 from torchmigrate.cli.running import run_all
 from torchmigrate.cli.sections import Command
@@ -26,31 +27,37 @@ from torchmigrate.report.summary import DONE, FAILED, INTERRUPTED, Summary
 def baseline(output: str | None, quiet: bool, verbose: bool, exit_zero: bool, **given: Any) -> int:
     """Record today's findings, so that `check` tells only of what came since.
 
-    `check` takes the file with --baseline, or as `baseline` in the configuration.
+    `check` takes the file with --baseline, or as `baseline` in the configuration. Paths and flags that choose files or
+    rules renew a part of the file; the findings of the rest stay in it.
     """
     if quiet and verbose:
         raise click.UsageError("--quiet and --verbose contradict each other")
     if "-" in given["paths"] or given["stdin_filename"]:
         raise click.UsageError("a baseline is of files, not of the path -")
-    settings, _ = options.settings(given)
+    settings, sources = options.settings(given)
     is_configured = output is None
     if output is None:
         if settings.baseline is None:
             raise click.UsageError("no file to write to: name it with -o, or as baseline in the configuration")
         output = os.path.relpath(settings.baseline)
+    part = Part(settings, sources)
+    old = part.old(output)
     ran = run_all(settings, LOOK, quiet=quiet)
     summary = Summary(ran.results, ran.counts, ran.projects, interrupted=ran.interrupted)
     if summary.interrupted:
         terminal.say(["interrupted; nothing was written"])
         return INTERRUPTED
-    content = baselines.dump(ran.results, os.path.dirname(os.path.realpath(output)))
+    folder = os.path.dirname(os.path.realpath(output))
+    found = baselines.entries(ran.results, folder)
+    kept = frozenset(part.rest(old - found, folder))
     if is_configured:
         _make_folder(output)
-    create(output, content.encode())
+    create(output, baselines.dump(found | kept).encode())
     terminal.say(text.error_line(error) for error in summary.errors)
     if not quiet:
-        found = text.plural(baselines.count(content), "finding")
-        terminal.say([f"Wrote {found} to {text.one_line(output)}.", *text.closing(summary, verbose=verbose)])
+        said = f"Wrote {text.plural(len(found), 'finding')} to {text.one_line(output)}"
+        said += f" and kept {len(kept)} that this run did not look for" if kept else ""
+        terminal.say([f"{said}.", *text.closing(summary, verbose=verbose)])
     return FAILED if summary.unread else DONE
 
 
