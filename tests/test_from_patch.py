@@ -11,6 +11,8 @@ from commandline import Shell
 from reviewing import RULES
 
 GAP = b"\n" * 8
+MEETING = b"import os" + GAP + b"x = one('unsafe', one(two(1)))" + GAP + b"several(two(2))" + GAP + b"several(3)\n"
+"""An unsafe change around two safe ones on one line, and a change of two places around another."""
 
 
 @pytest.fixture
@@ -123,3 +125,88 @@ def test_a_look_writes_nothing(shell: Shell) -> None:
 def test_what_decides_otherwise_is_refused(shell: Shell) -> None:
     assert "--from-patch decides what is taken" in shell("apply", "--from-patch", "x", "-i", ".").err
     assert "cannot read x" in shell("apply", "--from-patch", "x", ".").err
+
+
+@pytest.fixture
+def meeting(shell: Shell) -> Shell:
+    shell.write({"a.py": MEETING, "train/m.py": MEETING.replace(b"several", b"none")})
+    shell.commit()
+    return shell
+
+
+@pytest.mark.parametrize("flags", [(), ("--unsafe",)])
+@pytest.mark.parametrize("way", ["diff", "dry-run", "patch-out", "split"])
+def test_what_a_look_shows_is_taken_where_safe_and_unsafe_changes_meet(
+    meeting: Shell, way: str, flags: tuple[str, ...]
+) -> None:
+    path = meeting.state.parent / "shown.patch"
+    commands = {"diff": ["diff"], "dry-run": ["apply", "--dry-run"], "patch-out": ["apply", "--patch-out", str(path)]}
+    commands["split"] = ["apply", "--split", "owner", "--patch-out", str(path.with_suffix(""))]
+    done = meeting(*commands[way], *flags, *RULES, ".")
+    assert done.code == 1, done.err
+    if way == "split":
+        path.write_bytes(b"".join(one.read_bytes() for one in sorted(path.with_suffix("").iterdir())))
+    elif way != "patch-out":
+        path.write_bytes(done.raw)
+    meeting("apply", "--yes", *flags, *RULES, ".")
+    expected = meeting.contents()
+    assert (b"one('unsafe', one(two(1, end=9), start=math.e), start" in expected["train/m.py"]) == bool(flags)
+    for more in ((), ("--yes", "--unsafe")):
+        assert meeting("undo").code == 0
+        taken = meeting("apply", "--from-patch", str(path), *more, *RULES, ".")
+        assert taken.code == (0 if flags else 1), taken.err
+        assert meeting.contents() == expected
+
+
+def as_patch(shell: Shell, name: str, after: bytes) -> Path:
+    """The patch of git that gives a file another content."""
+    before = (shell.folder / name).read_bytes()
+    shell.write({name: after})
+    path = shell.state.parent / "git.patch"
+    path.write_text(shell.git("diff", "--", name))
+    shell.write({name: before})
+    return path
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("two", [False, True])
+def test_each_part_of_what_meets_on_one_line_is_taken(meeting: Shell, inner: bool, outer: bool, two: bool) -> None:
+    """Each subset of three changes, unsafe ones among them; imports are there exactly where they are needed."""
+    start, end = (b", start=math.e" if one else b"" for one in (inner, outer))
+    line = b"x = one('unsafe', one(two(1%b)%b)%b)\n" % (b", end=9" if two else b"", start, end)
+    after = MEETING.replace(b"several", b"none").replace(b"x = one('unsafe', one(two(1)))\n", line)
+    if inner or outer:
+        after = after.replace(b"import os\n", b"import os\nimport math\n")
+    done = meeting("apply", "--from-patch", str(as_patch(meeting, "train/m.py", after)), *RULES, ".")
+    assert done.code == 1, done.err
+    assert (meeting.folder / "train/m.py").read_bytes() == after
+    assert (meeting.folder / "a.py").read_bytes() == MEETING
+
+
+def test_a_change_inside_one_of_several_places_is_taken_without_it(meeting: Shell) -> None:
+    after = MEETING.replace(b"two(2)", b"two(2, end=9)")
+    assert meeting("apply", "--from-patch", str(as_patch(meeting, "a.py", after)), *RULES, ".").code == 1
+    assert (meeting.folder / "a.py").read_bytes() == after
+
+
+@pytest.mark.parametrize("kept", [(0,), (3,), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5)])
+def test_many_changes_of_one_line_are_taken_alone_by_safety_and_all(meeting: Shell, kept: tuple[int, ...]) -> None:
+    calls = [b"two(%d)" % n for n in range(5)] + [b"one('unsafe')"]
+    more = [b"two(%d, end=9)" % n for n in range(5)] + [b"one('unsafe', start=math.e)"]
+    before = b"import math\nx = " + b", ".join(calls) + b"\n"
+    after = b"import math\nx = " + b", ".join((more if n in kept else calls)[n] for n in range(6)) + b"\n"
+    meeting.write({"a.py": before})
+    meeting.commit()
+    assert meeting("apply", "--from-patch", str(as_patch(meeting, "a.py", after)), *RULES, ".").code == 1
+    assert (meeting.folder / "a.py").read_bytes() == after
+
+
+def test_an_edit_among_changes_that_meet_is_refused(meeting: Shell) -> None:
+    """The line told is that of the hunk that was edited, not of one before it that has a part of the changes."""
+    after = MEETING.replace(b"two(1)", b"two(1, end=9)").replace(b"two(2)", b"two(2, end=8)")
+    done = meeting("apply", "--from-patch", str(path := as_patch(meeting, "a.py", after)), *RULES, ".")
+    assert done.code == 2
+    assert meeting.contents()["a.py"] == MEETING
+    second = path.read_bytes().split(b"\n").index(b"-several(two(2))") - 2
+    assert f"git.patch:{second - 1}: " in done.err, done.err

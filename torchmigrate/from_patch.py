@@ -7,16 +7,20 @@ needed, and the outcome is compared with what the patch asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import combinations
 
 from torchmigrate import diff
-from torchmigrate.model import Decision, FileResult, Hunk, Verdict
+from torchmigrate.model import Decision, FileResult, Hunk, Outcome, Safety, Verdict
 
 _RANGE = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _PLAIN = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _IMPORT = re.compile(rb"\s*[\"']?\s*(?:import|from)\s|\s*$")
+_FEW = 4
+"""Up to so many changes that meet, each subset of them is looked for."""
 
 
 class Refused(Exception):
@@ -129,39 +133,123 @@ def wanted(before: bytes, kept: Kept) -> bytes:
     return b"".join(lines)
 
 
-def decisions(result: FileResult, kept: Kept) -> dict[str, Decision]:
-    """A decision for each change that a result holds: taken where the patch still has it. Raises Refused.
+def choose(full: FileResult, kept: Kept, process: Callable[[dict[str, Decision]], FileResult]) -> FileResult:
+    """The outcome of the changes that the patch still has. Raises Refused.
 
-    The result is of a run that took all changes and proposed each.
+    `full` is of a run that took all changes and proposed each; `process` looks at the file with a decision for each
+    change. Where changes meet on the same lines, the patch may have some of them: those are found by trying.
     """
-    assert result.before is not None
-    asked = list(_blocks(diff.hunks(result.before, wanted(result.before, kept), 0)))
-    found: dict[str, Decision] = {}
-    for key in dict.fromkeys(f.decision_key for f in result.findings):
-        hunks = next((p.hunks for p in result.proposals if p.keys == (key,) and p.choice == 0), ())
-        blocks = list(_blocks(hunks))
-        core = [block for block in blocks if not block.imports] or blocks
-        there = [block for block in core if any(block.meets(one) for one in asked)]
-        taken = bool(there) and any(f.key in result.accepted for f in result.findings if f.decision_key == key)
-        if taken and len(there) < len(core):
-            gone = next(block for block in core if block not in there)
-            why = f"goes together with a change at line {gone.start + 1}, which was deleted; keep both or none"
-            raise Refused(kept.line_of(there[0].start), why)
-        found[key] = Decision(Verdict.ACCEPT if taken else Verdict.DECLINE)
+    assert full.before is not None and full.after is not None
+    before, offered = full.before, _offered(full)
+    asked = tuple(_blocks(diff.hunks(before, wanted(before, kept), 0)))
+    known = {line for block in _blocks(diff.hunks(before, full.after, 0)) for line in block.new}
+    known |= {line for p in full.proposals for block in _blocks(p.hunks) if block.imports for line in block.new}
+    groups = _groups(offered, asked)
+    guesses = [frozenset(key for key in group.keys if offered[key].taken) for group in groups]
+    answers, trials = list(guesses), [_subsets(group, offered) for group in groups]
+
+    def attempt() -> tuple[FileResult, tuple[_Block, ...]]:
+        taken = frozenset[str]().union(*answers)
+        keys = dict.fromkeys(f.decision_key for f in full.findings)
+        result = process({key: Decision(Verdict.ACCEPT if key in taken else Verdict.DECLINE) for key in keys})
+        return result, tuple(_blocks(diff.hunks(before, before if result.after is None else result.after, 0)))
+
+    def fits(group: _Group, answer: frozenset[str], made: Sequence[_Block]) -> bool:
+        core = [block for key in group.keys for block in offered[key].core]
+        extra = (block for block in made if not block.imports and block not in asked)
+        return (
+            all(_is_made(block, made, known) for block in group.asked)
+            and not any(block.meets(one) for block in extra for one in core)
+            and all(any(block.meets(one) for one in asked) for key in answer for block in offered[key].core)
+        )
+
+    chosen, made = attempt()
+    unsettled = [n for n, group in enumerate(groups) if not fits(group, answers[n], made)]
+    failed: list[int] = []
+    while unsettled:
+        for n in unsettled:
+            answer = next(trials[n], None)
+            answers[n] = guesses[n] if answer is None else answer
+            failed += [n] if answer is None else []
+        unsettled = [n for n in unsettled if n not in failed]
+        if unsettled:
+            chosen, made = attempt()
+            unsettled = [n for n in unsettled if not fits(groups[n], answers[n], made)]
+    for n in sorted(failed):
+        for key in sorted(guesses[n], key=groups[n].keys.index):
+            _refuse_part(offered[key].core, asked, kept)
+    if failed:
+        chosen, made = attempt()
+    _verify(asked, made, known, kept)
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A change: its blocks without those of imports, if it has others, and whether it is among all changes at once."""
+
+    core: tuple[_Block, ...]
+    safety: Safety
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Changes that meet the same blocks of a patch."""
+
+    keys: tuple[str, ...]
+    asked: tuple[_Block, ...]
+
+
+def _offered(full: FileResult) -> dict[str, _Offered]:
+    alone = {p.keys[0]: tuple(_blocks(p.hunks)) for p in full.proposals if len(p.keys) == 1 and p.choice == 0}
+    found: dict[str, _Offered] = {}
+    for finding in full.findings:
+        key, before = finding.decision_key, found.get(finding.decision_key)
+        if key in alone and finding.outcome is Outcome.REWRITE:
+            core = tuple(block for block in alone[key] if not block.imports) or alone[key]
+            taken = finding.key in full.accepted or (before is not None and before.taken)
+            found[key] = _Offered(core, finding.safety, taken)
     return found
 
 
-def verify(full: FileResult, chosen: FileResult, kept: Kept) -> None:
-    """Make sure that the chosen changes are what the patch asks for, imports aside. Raises Refused."""
-    assert full.before is not None and full.after is not None
-    before, after = full.before, full.before if chosen.after is None else chosen.after
-    target = wanted(before, kept)
-    if target == after:
-        return
-    asked, made = list(_blocks(diff.hunks(before, target, 0))), list(_blocks(diff.hunks(before, after, 0)))
-    known = {line for block in _blocks(diff.hunks(before, full.after, 0)) for line in block.new}
+def _groups(offered: Mapping[str, _Offered], asked: Sequence[_Block]) -> list[_Group]:
+    groups: list[_Group] = []
+    for key, one in offered.items():
+        there = [block for block in asked if any(block.meets(own) for own in one.core)]
+        if there:
+            joined = [group for group in groups if any(block in group.asked for block in there)]
+            keys = (*(k for group in joined for k in group.keys), key)
+            blocks = dict.fromkeys((*(block for group in joined for block in group.asked), *there))
+            groups = [group for group in groups if group not in joined] + [_Group(keys, tuple(blocks))]
+    return groups
+
+
+def _subsets(group: _Group, offered: Mapping[str, _Offered]) -> Iterator[frozenset[str]]:
+    """Which changes of a group a patch may have: those of one safety, none, each alone, some of a few, all."""
+    levels = [frozenset(key for key in group.keys if offered[key].safety is safety) for safety in Safety]
+    sizes = range(len(group.keys) + 1) if len(group.keys) <= _FEW else (0, 1, len(group.keys))
+    some = (frozenset(keys) for size in sizes for keys in combinations(group.keys, size))
+    return iter(dict.fromkeys((*filter(None, levels), *some)))
+
+
+def _is_made(block: _Block, made: Sequence[_Block], known: AbstractSet[bytes]) -> bool:
+    return block in made or (block.imports and known >= set(block.new))
+
+
+def _refuse_part(core: Sequence[_Block], asked: Sequence[_Block], kept: Kept) -> None:
+    """Refuse a change that the patch has in part."""
+    there = [block for block in core if any(block.meets(one) for one in asked)]
+    if len(there) < len(core):
+        gone = next(block for block in core if block not in there)
+        why = f"goes together with a change at line {gone.start + 1}, which was deleted; keep both or none"
+        raise Refused(kept.line_of(there[0].start), why)
+
+
+def _verify(asked: Sequence[_Block], made: Sequence[_Block], known: AbstractSet[bytes], kept: Kept) -> None:
+    """Make sure that the changes made are what the patch asks for, imports aside. Raises Refused."""
     for block in asked:
-        if block not in made and not (block.imports and known.issuperset(block.new)):
+        if not _is_made(block, made, known):
             raise Refused(kept.line_of(block.start), "this hunk is none of the changes that torchmigrate makes here")
     for block in made:
         if block not in asked and not block.imports:

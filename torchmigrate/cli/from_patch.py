@@ -46,12 +46,11 @@ class Patch:
 
     def _chosen(self, migration: Migration, result: FileResult, kept: Kept) -> FileResult:
         try:
-            decisions = from_patch.decisions(result, kept)
-            chosen = migration.process_one(result.path, Policy(decisions=decisions))
-            from_patch.verify(result, chosen, kept)
+            return from_patch.choose(
+                result, kept, lambda decisions: migration.process_one(result.path, Policy(decisions=decisions))
+            )
         except Refused as error:
             raise self._refusal(error) from None
-        return chosen
 
     def _refusal(self, error: Refused) -> UsageError:
         return UsageError(f"{os.path.relpath(self._file)}:{error.line}: {error}")
