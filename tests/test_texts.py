@@ -345,6 +345,73 @@ def test_requirements_everywhere() -> None:
     assert named("[options]\ninstall_requires =\n  a>1  # c\n", "cfg") == [("a", ">1")]
 
 
+SCRIPTS = [
+    ("yaml", "- run: 'pip install torch==1'\n", "torch==1"),
+    ("yaml", "- run: 'cd x && pip install torch==1 && y'\n", "torch==1"),
+    ("yaml", "- run: 'pip install \"torch==1\"'\n", '"torch==1"'),
+    ("yaml", "- run: 'é ''q'' && pip install ''torch==1'''\n", "''torch==1''"),
+    ("yaml", '- run: "pip install \\"torch==1\\""\n', '\\"torch==1\\"'),
+    ("yaml", '- run: "cd a\\npip install \\x74orch==1"\n', "\\x74orch==1"),
+    ("yaml", '- run: "pip install\\\n    \\ torch==1"\n', "torch==1"),
+    ("yaml", "- run: pip install\r\n    torch==1\r\n", "torch==1"),
+    ("yaml", "- run: 'pip install\n\n\n    y; pip install\n    torch==1'\n", "torch==1"),
+    ("yaml", "- run: >-  # c\n    pip install\n    torch==1\n- b\n", "torch==1"),
+    ("yaml", "- run: >\r\n    cd x\r\n\r\n    pip install\r\n    torch==1\r\n\r\n- b\r\n", "torch==1"),
+    ("yaml", "- run: >+\n    cd x\n\n      pip install torch==1\n    y\n\n", "torch==1"),
+    ("yaml", "command: [pip, install, 'torch==1']\n", "'torch==1'"),
+    ("yaml", "command: [bash, -lc, 'pip install torch==1']\n", "torch==1"),
+    ("yaml", '{{ if x }}\n- run: "pip install \\"torch==1\\""\n', '\\"torch==1\\"'),
+    ("yaml", "{{ if x }}\n- 'pip install ''torch==1'''\n", "''torch==1''"),
+    ("json", '{"a": "pip install \\"torch==1\\""}', '\\"torch==1\\"'),
+    ("json", '{"args": ["install", "x"], "cmd": ["pip", "install", "torch==1"]}', '"torch==1"'),
+    ("toml", "a = 'pip install \"torch==1\"'\n", '"torch==1"'),
+    ("toml", 'a = """\ncd \\"x\\"\npip install torch==1"""\n', "torch==1"),
+    ("shell", "bash -lc 'cd x && pip install torch==1'\n", "torch==1"),
+    ("dockerfile", 'RUN ["pip", "install", "torch==1"]\n', '"torch==1"'),
+    (
+        "dockerfile",
+        'RUN --mount=type=cache \\\n  ["bash", "-c", \\\n  # c\n  "cd x && pip install torch==1"]\n',
+        "torch==1",
+    ),
+    ("dockerfile", 'HEALTHCHECK --interval=5m CMD ["pip", "install", "torch==1"]', '"torch==1"'),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "written"), SCRIPTS)
+def test_quotes_and_lists_hide_no_command(kind: str, text: str, written: str) -> None:
+    found = [one for one in document(text, kind).requirements if one.name == "torch"]
+    assert [(one.specifier, text[one.start : one.end]) for one in found] == [("==1", written)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("yaml", "- 'Then run pip install torch==1 by hand.'\n"),
+        ("yaml", "description: 'pip install torch==1 first'\n"),
+        ("yaml", "- 'say `pip install torch==1`'\n"),
+        ("yaml", "words: [pip, install, torch==1]\n"),
+        ("dockerfile", 'LABEL a=["pip", "install", "torch==1"]\n'),
+        ("shell", "grep -c 'pip install torch==1' x\n"),
+    ],
+)
+def test_prose_is_no_command(kind: str, text: str) -> None:
+    assert document(text, kind).requirements == ()
+
+
+@given(st.text(alphabet="ab'\"\\\t\n é\x07;", max_size=30), st.sampled_from(["'", '"', "json"]), st.integers(5, 40))
+@settings(max_examples=300, deadline=None)
+def test_words_of_a_quoted_scalar_are_those_of_its_value(script: str, style: str, width: int) -> None:
+    value = f"x y {script}"
+    text = json.dumps([value]) if style == "json" else yaml.dump([value], default_style=style, width=width)
+    commands = document(text, "json" if style == "json" else "yaml").commands
+    assert [[w.text for w in one.words] for one in commands] == [
+        [w.text for w in one.words] for one in shell.commands(value)
+    ]
+    extents = [(w.start, w.end) for one in commands for w in one.words]
+    assert all(low < high for low, high in extents)
+    assert extents == sorted(extents)
+
+
 # -- in the engine ---------------------------------------------------------------------------------------------
 
 SAMPLES = {

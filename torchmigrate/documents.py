@@ -93,13 +93,20 @@ class Document(Module):
 
     @functools.cached_property
     def commands(self) -> tuple[Command, ...]:
-        """The shell commands in the file."""
+        """The shell commands in the file, and those in scripts that these hand to another shell."""
+        given = list(self._given)
+        starts = {one.words[0].start for one in given}
+        inner = (one for outer in given for one in shell.inner(self.text, outer) if one.words[0].start not in starts)
+        return (*given, *inner)
+
+    @property
+    def _given(self) -> Iterable[Command]:
         if self.kind in _TREES:
-            return tuple(tree.commands(self.text, self._roots))
+            return tree.commands(self.text, self._roots)
         if self.kind == "cfg":
-            return tuple(c for e in self.entries if " " in e.value for c in shell.commands(self.text, e.start, e.end))
+            return (c for e in self.entries if " " in e.value for c in shell.commands(self.text, e.start, e.end))
         found = _FORMATS[self.kind].commands if self.kind in _FORMATS else None
-        return tuple(found(self.text)) if found else ()
+        return found(self.text) if found else ()
 
     @functools.cached_property
     def requirements(self) -> tuple[Requirement, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ _INSTRUCTION = re.compile(r"[ \t]*(?P<name>[A-Za-z]+)[ \t]+")
 SHELL = frozenset({"RUN", "CMD", "ENTRYPOINT", "SHELL", "HEALTHCHECK", "ONBUILD"})
 """Instructions that run commands."""
 _HEREDOC = re.compile(r"""<<-?['"]?(\w+)['"]?""")
+_STRING = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
+_GAP = r"(?:\s|\\\r?\n|#[^\r\n]*\r?\n)*"
+_STRINGS = rf"{_STRING.pattern}(?:{_GAP},{_GAP}{_STRING.pattern})*"
+_LISTED = re.compile(rf"(?:(?:--[\w-]+(?:=\S+)?|[A-Z]+)(?=\s){_GAP})*\[{_GAP}(?P<words>{_STRINGS}){_GAP}\]{_GAP}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,25 @@ def _words(text: str, one: Instruction) -> list[Word]:
     return [word for command in shell.commands(text, one.start, one.end) for word in command.words]
 
 
+def _listed(text: str, one: Instruction) -> Command | None:
+    """The command of an instruction that gives its words as a list in JSON."""
+    found = _LISTED.fullmatch(text, one.start, one.end)
+    if found is None:
+        return None
+    strings = _STRING.finditer(text, *found.span("words"))
+    try:
+        return Command(tuple(Word(str(json.loads(match[0])), *match.span()) for match in strings))
+    except ValueError:
+        return None
+
+
 def commands(text: str) -> Iterator[Command]:
     """The commands of RUN, CMD and ENTRYPOINT."""
     for one in instructions(text):
         if one.name in SHELL:
+            if (listed := _listed(text, one)) is not None:
+                yield listed
+                continue
             for command in shell.commands(text, one.start, one.end):
                 yield Command(command.words)
 

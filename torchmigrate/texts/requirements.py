@@ -14,9 +14,11 @@ _REQUIREMENT = re.compile(
     re.DOTALL,
 )
 _INSTALLERS = frozenset({"pip", "pip3", "uv", "conda", "mamba", "micromamba", "poetry", "pixi", "pdm"})
-INSTALLS = re.compile(rf"\b(?:{'|'.join(sorted(_INSTALLERS))})3?\b")
+INSTALLS = re.compile(rf"(?:\b|(?<=\\[nrt]))(?:{'|'.join(sorted(_INSTALLERS))})3?\b")
 """What a text with an install command holds."""
 _VERBS = frozenset({"install", "add", "create", "download", "wheel"})
+_SENTENCE = re.compile(r"[A-Z][a-z]*[,:]?")
+"""The first word of prose that tells about a command."""
 _VALUED = frozenset(
     {
         "-r",
@@ -100,7 +102,7 @@ def of_commands(commands: Iterable[Command]) -> Iterator[Requirement]:
         verb = next(
             (i for i, name in enumerate(names) if name in _VERBS and installer is not None and i > installer), None
         )
-        if verb is None:
+        if verb is None or _SENTENCE.fullmatch(names[0]):
             continue
         skip = False
         for word in words[verb + 1 :]:

@@ -17,6 +17,8 @@ _RESERVED = frozenset(
 )
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly", "env"})
 _VARIABLE_OPTIONS = frozenset({"-e", "--env", "-x", "--build-arg", "--setenv"})
+_SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh"})
+_SCRIPT_OPTION = re.compile(r"-[a-z]*c")
 _OPERATOR = re.compile(r"&&|\|\||;;|[;&|()]")
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|COBALT|\$|OAR)(?=[ \t])")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
@@ -283,6 +285,22 @@ def _in_option(text: str, word: Word, start: int, end: int, name: str) -> Use:
     if not comma and text[stop : stop + 1] == ",":
         removal = (ReplaceText(start, stop + 1, ""),)
     return Use(name, Role.SET, start, end, (word.start, word.end), text[end + 1 : stop], copy, removal)
+
+
+def inner(text: str, command: Command) -> Iterator[Command]:
+    """The commands of the quoted script that a shell is given (`bash -c "..."`), unless it holds escapes."""
+    words = command.words
+    for index, word in enumerate(words[:-1]):
+        if not _SCRIPT_OPTION.fullmatch(word.text) or not _has_shell(words[:index]):
+            continue
+        start, end = words[index + 1].start, words[index + 1].end
+        raw = text[start:end]
+        if raw[:1] in ("'", '"') and raw[-1:] == raw[:1] and not re.search(rf"[\\{raw[0]}]", raw[1:-1]):
+            yield from (Command(one.words) for one in commands(text, start + 1, end - 1))
+
+
+def _has_shell(words: Sequence[Word]) -> bool:
+    return any(word.text.rpartition("/")[2] in _SHELLS for word in words)
 
 
 def argument(words: Sequence[Word], *options: str) -> Word | None:

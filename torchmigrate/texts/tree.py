@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torchmigrate.edits import ReplaceText
-from torchmigrate.texts import shell
-from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use
+from torchmigrate.texts import escapes, shell
+from torchmigrate.texts.tokens import Command, Copy, Entry, Role, Use, Word
 
 Removal = tuple[ReplaceText, ...]
 _COMMENTED = re.compile(r"(?:^|\s)#(?!(?:SBATCH|PBS|BSUB)\b)")
 _PAIR = re.compile(r"\w+=")
+_LABELS = frozenset({"name", "description", "title", "summary", "help"})
+"""Keys whose values are words for people."""
+_ARGUMENTS = re.compile(r"(?:command|cmd|entrypoint|args|argv)$", re.IGNORECASE)
+"""Keys of lists that are one command, a word an item."""
 _NO_MEMBERS: list[tuple[Node, Node]] = []
 _NO_ITEMS: list[Node] = []
 """Shared by all nodes that have no parts: files of data hold very many."""
@@ -98,10 +102,34 @@ def entries(text: str, roots: Sequence[Node]) -> Iterator[Entry]:
 
 
 def commands(text: str, roots: Sequence[Node]) -> Iterator[Command]:
-    """The commands in scalars that can be shell scripts: those of several words."""
+    """The commands in scalars that can be shell scripts, those of several words, and in lists of arguments."""
     for at in visits(roots):
-        if at.role != "key" and not at.node.quote.startswith("'") and " " in at.node.value.strip():
-            yield from shell.commands(text, *at.node.inner)
+        key = at.path[-1] if at.path else ""
+        if at.role == "key" or (at.role == "value" and key in _LABELS):
+            continue
+        value = at.node.value.strip()
+        if " " in value or "\n" in value:
+            yield from _script(text, at.node)
+        elif at.role == "item" and at.index == 0 and at.parent is not None and _ARGUMENTS.search(key):
+            words = (Word(one.value, one.start, one.end) for one in at.parent.items if one.kind == "scalar")
+            yield Command(tuple(words))
+
+
+def _script(text: str, node: Node) -> Iterator[Command]:
+    """The commands of a scalar; where it is written with escapes, the words are those of what it means."""
+    low, high = node.inner
+    raw = text[low:high]
+    where = None if raw == node.value else escapes.places(raw, node.value, node.quote)
+    if where is None:
+        yield from shell.commands(text, low, high)
+        return
+    for command in shell.commands(node.value):
+        yield Command(
+            tuple(
+                Word(word.text, low + where[word.start][0], low + where[word.end - 1][1], plain=False)
+                for word in command.words
+            )
+        )
 
 
 def uses(text: str, roots: Sequence[Node], names: re.Pattern[str]) -> Iterator[Use]:

@@ -18,6 +18,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _ITEM = re.compile(r"""^(?P<indent>[ ]*)-[ ]+(?P<value>[^\r\n]*?)[ ]*\r?$""", re.MULTILINE)
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*\"""")
 
 
 class NotYaml(Exception):
@@ -115,9 +116,10 @@ def _member(line: re.Match[str]) -> tuple[Node, Node]:
 
 
 def _scalar(raw: str, start: int) -> Node:
-    quoted = re.match(r"""(["'])(.*?)\1""", raw)
+    quoted = _QUOTED.match(raw)
     if quoted:
-        inner = (start + 1, start + 1 + len(quoted[2]))
-        return Node("scalar", start, start + quoted.end(), quoted[2], inner, quoted[1])
+        end, quote, written = start + quoted.end(), raw[0], quoted[0][1:-1]
+        value = written.replace("''", "'") if quote == "'" else re.sub(r'\\(["\\/])', r"\1", written)
+        return Node("scalar", start, end, value, (start + 1, end - 1), quote)
     plain = re.split(r"\s+#", raw)[0]
     return Node("scalar", start, start + len(plain), plain, (start, start + len(plain)))
