@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commandline import SAMPLE, TOYS, Shell
 
 from torchmigrate import config
 from torchmigrate.config import ConfigError
@@ -78,6 +79,8 @@ def test_every_key(tmp_path: Path) -> None:
         ignore=("TM103",),
         include=("src/**",),
         exclude=("third_party/",),
+        select_from=str(path),
+        ignore_from=str(path),
         include_from=home,
         exclude_from=home,
         min_torch="2.12",
@@ -123,6 +126,30 @@ def test_flags_win(tmp_path: Path) -> None:
     )
     assert (settings.select, settings.exclude, settings.exclude_from, settings.jobs) == (("TM4",), ("b",), None, 2)
     assert (sources["select"], sources["jobs"]) == ("--select", str(path))
+    assert settings.select_from is None
+
+
+@pytest.mark.parametrize("key", ["select", "ignore"])
+def test_an_unknown_rule_is_told_where_it_is_named(tmp_path: Path, key: str) -> None:
+    shell = Shell(tmp_path / "repo", tmp_path / "state")
+    shell.write(
+        {"base.toml": f'{key} = ["TM9"]\n'.encode(), "torchmigrate.toml": b'extend = "base.toml"\n', "a.py": b""}
+    )
+    path = tmp_path / "repo" / "base.toml"
+    told = (2, f"error: {path}: {key}: unknown code TM9")
+    for arguments in (["check"], ["check", "--config", "base.toml"], ["config"]):
+        done = shell(*arguments)
+        assert (done.code, done.err.partition(";")[0]) == told
+    flagged = shell("check", f"--{key}", "TM8888")
+    assert (flagged.code, flagged.err.partition(";")[0]) == (2, f"error: unknown code TM8888 in --{key}")
+
+
+def test_an_unknown_rule_of_a_folder_below_is_told_at_its_configuration(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "repo", tmp_path / "state")
+    shell.write({"sub/torchmigrate.toml": b'select = ["XX9"]\n', "sub/a.py": SAMPLE["train/a.py"]})
+    done = shell("check", *TOYS[:2])
+    assert done.code == 3
+    assert "sub/torchmigrate.toml: TM012 select: unknown code XX9; " in done.out + done.err
 
 
 @pytest.mark.parametrize(

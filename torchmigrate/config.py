@@ -105,6 +105,7 @@ def load(path: str, seen: tuple[str, ...] = ()) -> Config:
     if "baseline" in values:
         values["baseline"] = os.path.join(folder, os.path.expanduser(values["baseline"]))
     values |= {f"{name}_from": folder for name in ("include", "exclude", "projects") if name in values}
+    values |= {f"{name}_from": path for name in ("select", "ignore") if name in values}
     if options:
         values["options"] = _merged(base.values.get("options", {}), options)
     if "overrides" in values:
@@ -264,7 +265,7 @@ def settings(config: Config, flags: Mapping[str, Any], names: Mapping[str, str])
     `flags` holds the fields that the command line gave, `names` how each was spelled there.
     """
     given = {name: value for name, value in flags.items() if value is not None}
-    given |= {f"{name}_from": None for name in ("include", "exclude") if name in given}
+    given |= {f"{name}_from": None for name in ("select", "ignore", "include", "exclude") if name in given}
     merged = replace(Settings(), **{**config.values, **given})
     sources = {f.name: config.sources.get(f.name, "default") for f in fields(Settings)}
     sources |= {name: names.get(name, "--" + name.replace("_", "-")) for name in given}

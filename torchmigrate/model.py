@@ -258,6 +258,7 @@ class Override:
 class Settings:
     """The effective settings of a run, from configuration files and flags.
 
+    `select_from` and `ignore_from` are the configuration files that the words come from, None for the command line.
     `include_from` and `exclude_from` are the folders of the configuration files that the patterns come from and are
     relative to; None for patterns of the command line, which hold for a path as it is printed or seen from its root.
     `projects` are globs of folders, relative to `projects_from`, that are projects whatever lies in them.
@@ -286,6 +287,8 @@ class Settings:
     changed_since: str | None = None
     max_changes: int | None = None
     overrides: tuple[Override, ...] = ()
+    select_from: str | None = None
+    ignore_from: str | None = None
     include_from: str | None = None
     exclude_from: str | None = None
     projects: tuple[str, ...] = ()

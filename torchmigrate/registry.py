@@ -82,8 +82,17 @@ class Registry(Generic[R]):
     codemods: tuple[R, ...]
     errors: tuple[FileError, ...] = ()
 
-    def select(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> list[R]:
+    def select(
+        self,
+        select: Iterable[str] = (),
+        ignore: Iterable[str] = (),
+        *,
+        select_from: str | None = None,
+        ignore_from: str | None = None,
+    ) -> list[R]:
         """The codemods that the words of --select and --ignore leave, in the registry's order.
+
+        `select_from` and `ignore_from` are the configuration files that say them, where no flag does.
 
         A word is a code, the beginning of codes, a name, an area, or ALL. Without any selected word the codemods that
         are on by default run; one that is off by default runs only when its whole code or name is selected. Raises
@@ -92,10 +101,11 @@ class Registry(Generic[R]):
         if not self.codemods:
             raise UsageError(self._none())
         wanted, unwanted = _words(select), _words(ignore)
-        for option, words in (("--select", wanted), ("--ignore", unwanted)):
+        for key, words, file in (("select", wanted, select_from), ("ignore", unwanted, ignore_from)):
             for word in words:
                 if not any(_matches(codemod, word) for codemod in self.codemods):
-                    raise UsageError(self._unknown(word, option))
+                    said = self._unknown(word, f"--{key}" if file is None else None)
+                    raise UsageError(said if file is None else f"{file}: {key}: {said}")
         return [
             codemod
             for codemod in self.codemods
@@ -227,7 +237,9 @@ def select(select: Iterable[str] = (), ignore: Iterable[str] = (), files: Sequen
 
 def selection(registry: Registry[Any], settings: Settings) -> Selection:
     """What the settings pick from a registry, as data. Raises UsageError."""
-    picked = registry.select(settings.select, settings.ignore)
+    picked = registry.select(
+        settings.select, settings.ignore, select_from=settings.select_from, ignore_from=settings.ignore_from
+    )
     return Selection(tuple(codemod.code for codemod in picked), settings.options, settings.load)
 
 

@@ -16,7 +16,7 @@ from torchmigrate.model import Settings
 
 _NOT_SHOWN = frozenset(
     {"paths", "files_from", "changed_since", "max_changes", "load", "git", "include_from", "exclude_from", "given"}
-    | {"projects_from", "only_projects", "only_owners", "config_file"}
+    | {"select_from", "ignore_from", "projects_from", "only_projects", "only_owners", "config_file"}
 )
 
 
