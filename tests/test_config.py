@@ -144,6 +144,16 @@ def test_an_unknown_rule_is_told_where_it_is_named(tmp_path: Path, key: str) -> 
     assert (flagged.code, flagged.err.partition(";")[0]) == (2, f"error: unknown code TM8888 in --{key}")
 
 
+@pytest.mark.parametrize("key", ["select", "ignore"])
+def test_an_unknown_rule_in_an_override_is_refused(tmp_path: Path, key: str) -> None:
+    shell = Shell(tmp_path / "repo", tmp_path / "state")
+    shell.write({"torchmigrate.toml": f'[[overrides]]\npaths = ["train/**"]\n{key} = ["XX9"]\n'.encode(), **SAMPLE})
+    done = shell("check", *TOYS[:2])
+    assert (done.code, done.out) == (2, "")
+    said = f"error: the configuration in {tmp_path / 'repo'}: overrides of train/**: {key}: unknown code XX9; "
+    assert done.err.startswith(said)
+
+
 def test_an_unknown_rule_of_a_folder_below_is_told_at_its_configuration(tmp_path: Path) -> None:
     shell = Shell(tmp_path / "repo", tmp_path / "state")
     shell.write({"sub/torchmigrate.toml": b'select = ["XX9"]\n', "sub/a.py": SAMPLE["train/a.py"]})

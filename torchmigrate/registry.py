@@ -240,6 +240,9 @@ def selection(registry: Registry[Any], settings: Settings) -> Selection:
     picked = registry.select(
         settings.select, settings.ignore, select_from=settings.select_from, ignore_from=settings.ignore_from
     )
+    for override in settings.overrides:
+        place = f"the configuration in {override.folder}: overrides of {', '.join(override.paths)}"
+        registry.select(override.select, override.ignore, select_from=place, ignore_from=place)
     return Selection(tuple(codemod.code for codemod in picked), settings.options, settings.load)
 
 
