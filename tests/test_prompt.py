@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from torchmigrate import highlight, prompt
@@ -32,6 +32,7 @@ def test_nothing_reaches_the_terminal_that_is_no_print(line: str) -> None:
 
 
 @given(st.lists(TEXT, max_size=6), st.integers(20, 80))
+@example(["000000\u0e5c", "0\xa0", "000000000"], 20)
 def test_wrapped_lines_fit_and_lose_nothing(words: list[str], width: int) -> None:
     text = " ".join(words)
     lines = prompt.wrapped(text, width, "  ")

@@ -240,7 +240,7 @@ def wrapped(text: str, width: int, indent: str) -> list[str]:
         if columns(f"{line} {word}") <= width:
             line = f"{line} {word}"
             continue
-        lines.append(line.rstrip())
+        lines.append(line.rstrip(" "))
         line = indent
         for character in word:
             if columns(line + character) > width:
