@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from torchmigrate.digest import digest
 from torchmigrate.discover import Batch, join
 from torchmigrate.kinds import kind_of
 from torchmigrate.literals import Literals
@@ -136,9 +137,8 @@ class Scanner:
             if not (self._include_generated or batch.named) and GENERATED.search(data, 0, GENERATED_WITHIN):
                 generated.append(shown)
             else:
-                digest = hashlib.blake2b(data, digest_size=16).hexdigest()
                 real, linked = os.path.realpath(shown), os.path.islink(shown)
-                hits.append(Hit(shown, real, kind, len(data), digest, batch.named, linked, awaits))
+                hits.append(Hit(shown, real, kind, len(data), digest(data), batch.named, linked, awaits))
         state = _fingerprint(states) if len(states) == len(batch.names) and _is_settled(states, began) else b""
         return Found(tuple(hits), tuple(errors), tuple(generated), state)
 

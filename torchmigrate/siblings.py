@@ -11,13 +11,13 @@ of its content, and every name that was looked for with what came of it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchmigrate.digest import digest
 from torchmigrate.facts import CONSTANT, Facts
 from torchmigrate.source import SourceError, read_python
 
@@ -58,7 +58,7 @@ def holds(root: str, consulted: Consulted, setters: Setters) -> bool:
             found = setters.of(root, path.removeprefix(_ASSIGNED))
         else:
             data = _read(path)
-            found = "" if data is None else _digest(data)
+            found = "" if data is None else digest(data)
         if found != noted:
             return False
     return True
@@ -155,7 +155,7 @@ class Siblings:
 
     def _load(self, path: str) -> bytes | None:
         data = _read(path)
-        self.consulted[path] = "" if data is None else _digest(data)
+        self.consulted[path] = "" if data is None else digest(data)
         return data
 
     def _is_shadowed(self, path: str, part: str) -> bool:
@@ -237,7 +237,3 @@ def _read(path: str, largest: int = _LARGEST) -> bytes | None:
             return file.read()
     except (OSError, ValueError):
         return None
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

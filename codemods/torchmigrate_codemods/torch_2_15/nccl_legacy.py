@@ -114,10 +114,9 @@ class NcclLegacy(Codemod):
         if _backend().search(module.text) is None:
             return
         calls = {id(backend): call for backend, call in _created(module)}
-        for node in ast.walk(module.tree):
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-                continue
-            if not re.fullmatch(r"(?:[\w-]+:)?nccl-legacy(?:,.*)?|[\w:,-]+,\w+:nccl-legacy(?:,.*)?", node.value, re.I):
+        for node in module.names.texts:
+            text = str(node.value)
+            if not re.fullmatch(r"(?:[\w-]+:)?nccl-legacy(?:,.*)?|[\w:,-]+,\w+:nccl-legacy(?:,.*)?", text, re.I):
                 continue
             call = calls.get(id(node))
             yield self._group(module, node, call) if call is not None else self.report(node, _NAME)
