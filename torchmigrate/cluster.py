@@ -32,7 +32,7 @@ class Cluster:
         except ImportError:
             raise UsageError("--engine needs Dask: pip install 'torchmigrate[dask]'") from None
         # What it logs about a lost scheduler are tracebacks; the user is told in our words.
-        for name in ("distributed", "distributed.client"):
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             self._client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
